@@ -1,0 +1,37 @@
+"""The file that the controller starts in the user's environment: `python launch.py PROGRAM FD`.
+
+It makes `kevin_cli.harness` importable by its own place on disk and nothing else of ours: no
+site-packages of kevin's environment reach the user's interpreter, and no package of the user's can
+shadow ours. PROGRAM is `reference`, `worker` or `build`; FD is the inherited end of the channel.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from pathlib import Path
+
+PROGRAMS = {
+    "reference": "kevin_cli.harness.reference.main",
+    "worker": "kevin_cli.harness.worker.main",
+    "build": "kevin_cli.harness.build.record",
+}
+
+
+def _bind(name: str, folder: Path) -> None:
+    module = types.ModuleType(name)
+    module.__path__ = [str(folder)]
+    sys.modules[name] = module
+
+
+def main() -> None:
+    harness = Path(__file__).resolve().parent
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != harness]
+    _bind("kevin_cli", harness.parent)
+    _bind("kevin_cli.harness", harness)
+    importlib.import_module(PROGRAMS[sys.argv[1]]).main(int(sys.argv[2]))
+
+
+if __name__ == "__main__":
+    main()

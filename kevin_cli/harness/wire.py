@@ -1,0 +1,159 @@
+"""Frames between the controller and the programs it starts: fixed header, capped payload, deadline.
+
+    magic "KVN1" | kind u16 | reserved u16 | sequence u32 | length u64 | payload
+
+A channel is one end of a Unix stream socket pair. File descriptors (arenas) travel beside a frame with
+SCM_RIGHTS. Nothing that arrives is unpickled, evaluated or taken for a verdict: what a worker sends is
+a kind, numbers of fixed size and text with a cap. The receiver decides the cap and the deadline; a
+frame that breaks the form raises `ProtocolError`, which the controller books as `tampered`.
+
+Standard library only: all three programs use this file. Not thread-safe; one call at a time.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+MAGIC = b"KVN1"
+HEADER = struct.Struct("<4sHHIQ")
+MAX_FDS = 8
+SMALL_CAP_BYTES = 1 << 20
+"""Enough for every frame a worker may send: error text and the list of parameters."""
+LARGE_CAP_BYTES = 256 << 20
+"""For descriptions that the reference sends (graphs, sources)."""
+
+
+class Kind(IntEnum):
+    """What a frame is. Requests are odd, answers even."""
+
+    REQUEST = 1
+    """Controller to program: JSON with an `op`."""
+    ANSWER = 2
+    """Reference to controller: JSON."""
+    FAULT = 4
+    """Program to controller: JSON or text that says what went wrong."""
+    READY = 6
+    """Program to controller, once: imported, warm, waiting."""
+    LOADED = 8
+    """Worker to controller: the candidate's parameters (binary, see `worker/parameters.py`)."""
+    DONE = 10
+    """Worker to controller: the request is finished; u64 self-reported nanoseconds."""
+
+
+class ProtocolError(Exception):
+    """The other side broke the form: bad magic, wrong kind or sequence, too long."""
+
+
+class ChannelClosed(Exception):  # noqa: N818
+    """The other side is gone."""
+
+
+class DeadlineExceeded(Exception):  # noqa: N818
+    """Nothing whole arrived in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    kind: Kind
+    sequence: int
+    payload: bytes
+    fds: tuple[int, ...] = ()
+
+    def json(self) -> Any:
+        """The payload as JSON; `ProtocolError` when it is not."""
+        try:
+            return json.loads(self.payload)
+        except (ValueError, RecursionError) as error:
+            raise ProtocolError(f"frame {self.kind.name} does not hold JSON") from error
+
+
+class Channel:
+    """One end of a socket pair. `recv` closes nothing; the owner does, with `close`."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self.sequence = 0
+
+    @classmethod
+    def from_fd(cls, fd: int) -> Channel:
+        return cls(socket.socket(fileno=fd))
+
+    def send(self, kind: Kind, payload: bytes = b"", *, sequence: int = 0, fds: Sequence[int] = ()) -> None:
+        """Send one frame. Raises `ChannelClosed` when the other side is gone."""
+        header = HEADER.pack(MAGIC, kind, 0, sequence, len(payload))
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        try:
+            self._socket.settimeout(None)
+            self._socket.sendmsg([header], rights)
+            self._socket.sendall(payload)
+        except OSError as error:
+            raise ChannelClosed(str(error)) from error
+
+    def recv(self, *, timeout_s: float | None = None, cap_bytes: int = SMALL_CAP_BYTES) -> Frame:
+        """Receive one whole frame within `timeout_s` (`None`: for ever)."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        header, fds = self._recv_header(deadline)
+        magic, kind, reserved, sequence, length = HEADER.unpack(header)
+        if magic != MAGIC or reserved != 0 or kind not in Kind._value2member_map_:
+            raise ProtocolError("not a frame")
+        if length > cap_bytes:
+            raise ProtocolError(f"frame of {length} bytes, more than the {cap_bytes} that are allowed")
+        return Frame(Kind(kind), sequence, self._recv_exactly(length, deadline), fds)
+
+    def request(self, body: dict[str, Any], *, fds: Sequence[int] = ()) -> int:
+        """Send a request; returns its sequence number, which the answer repeats."""
+        self.sequence += 1
+        self.send(Kind.REQUEST, json.dumps(body).encode(), sequence=self.sequence, fds=fds)
+        return self.sequence
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _recv_header(self, deadline: float | None) -> tuple[bytes, tuple[int, ...]]:
+        self._arm(deadline)
+        try:
+            data, rights, _, _ = self._socket.recvmsg(HEADER.size, socket.CMSG_SPACE(MAX_FDS * 4))
+        except TimeoutError as error:
+            raise DeadlineExceeded from error
+        except OSError as error:
+            raise ChannelClosed(str(error)) from error
+        if not data:
+            raise ChannelClosed("end of stream")
+        fds = array.array("i")
+        for level, kind, raw in rights:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds.frombytes(raw[: len(raw) - len(raw) % fds.itemsize])
+        return data + self._recv_exactly(HEADER.size - len(data), deadline), tuple(fds)
+
+    def _recv_exactly(self, length: int, deadline: float | None) -> bytes:
+        data = bytearray(length)
+        view, filled = memoryview(data), 0
+        while filled < length:
+            self._arm(deadline)
+            try:
+                count = self._socket.recv_into(view[filled:])
+            except TimeoutError as error:
+                raise DeadlineExceeded from error
+            except OSError as error:
+                raise ChannelClosed(str(error)) from error
+            if count == 0:
+                raise ChannelClosed("end of stream")
+            filled += count
+        return bytes(data)
+
+    def _arm(self, deadline: float | None) -> None:
+        if deadline is None:
+            self._socket.settimeout(None)
+            return
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise DeadlineExceeded
+        self._socket.settimeout(left)
