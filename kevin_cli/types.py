@@ -113,6 +113,8 @@ class ParameterSpec:
     shape: tuple[int, ...]
     dtype: str
     kind: Literal["parameter", "buffer"]
+    tied_to: str = ""
+    """The earlier entry that shares its storage (tied weights); empty when it has its own."""
 
 
 @dataclass(frozen=True, slots=True)

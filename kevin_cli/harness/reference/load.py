@@ -11,35 +11,31 @@ the caller contains this process.
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import importlib.util
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 
-Where = Literal["module", "inputs", "reference", "internal"]
+from kevin_cli.harness.reference.faults import (
+    TaskFault,
+    describe_call,
+    describe_value,
+    short_error,
+    signature_text,
+    user_code,
+)
+
+__all__ = ["Loaded", "TaskFault", "load"]
 
 PRIVATE_PACKAGE = "_kevin_target"
-SHOWN_CHARS = 300
-OTHER_PYTHON = "install it there, or name the interpreter that has it with --python"
-
-
-class TaskFault(Exception):  # noqa: N818 - a fault of the user's file, told to the user as it is
-    """What is wrong with the user's file: one line, a hint, and which part of the task it is about."""
-
-    def __init__(self, message: str, hint: str = "", where: Where = "module") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.where: Where = where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +60,18 @@ class Loaded:
         return module
 
     def draw_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """New positional and keyword arguments of `forward`, from torch's current random state."""
+        """New arguments of `forward`, from torch's current random state.
+
+        Arguments that `get_inputs` names are put into their positions; what is left as keywords can be
+        given by keyword only, which `describe` refuses, so a described task has none.
+        """
         hint = "get_inputs() must run on its own and return the list of forward's arguments"
         with user_code("get_inputs()", self.path, where="inputs", hint=hint):
             drawn = self.module.get_inputs()
         forward = self.model_class.forward
         args, keywords = _as_call(drawn, forward, "get_inputs()")
         _check_fit(forward, args, keywords)
-        return args, keywords
+        return _positional(forward, args, keywords)
 
 
 def load(path: str | Path, class_name: str = "Model") -> Loaded:
@@ -98,67 +98,11 @@ def load(path: str | Path, class_name: str = "Model") -> Loaded:
     )
 
 
-@contextlib.contextmanager
-def user_code(what: str, file: Path, *, where: Where = "module", hint: str = "") -> Iterator[None]:
-    """Everything that the user's code may raise inside becomes a `TaskFault` that names `what`."""
-    try:
-        yield
-    except TaskFault:
-        raise
-    except ModuleNotFoundError as error:
-        name = error.name or str(error)
-        raise TaskFault(
-            f"{_at(error, file)}: no module named {name!r} in {sys.executable}", OTHER_PYTHON, where
-        ) from error
-    except ImportError as error:
-        raise TaskFault(f"{_at(error, file)}: {_short(error)} in {sys.executable}", OTHER_PYTHON, where) from error
-    except torch.OutOfMemoryError as error:
-        raise TaskFault(f"{what} does not fit into the device's memory", "use smaller inputs", where) from error
-    except (Exception, SystemExit) as error:
-        raise TaskFault(f"{_at(error, file)}: {what} raised {_short(error)}", hint, where) from error
-
-
-def describe_value(value: Any) -> str:
-    """A value in a few characters: `float32[16, 64]`, `(float32[3], 2)`, `'abc'`."""
-    if isinstance(value, torch.Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    if isinstance(value, list | tuple):
-        inner = ", ".join(describe_value(item) for item in value[:4]) + (", ..." if len(value) > 4 else "")
-        return f"[{inner}]" if isinstance(value, list) else f"({inner})"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {describe_value(item)}" for key, item in list(value.items())[:4]) + "}"
-    text = repr(value)
-    return text if len(text) <= 40 else f"a {type(value).__name__}"
-
-
-def describe_call(args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
-    """Arguments as they would be written: `(float32[16, 64], scale=2.0)`."""
-    parts = [describe_value(arg) for arg in args] + [f"{k}={describe_value(v)}" for k, v in keywords.items()]
-    return f"({', '.join(parts)})"
-
-
-def signature_text(function: Callable[..., Any]) -> str:
-    """The parameters of a method without `self`: `(x, scale=1.0)`."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return "(...)"
-    if parameters and parameters[0].name == "self":
-        parameters = parameters[1:]
-    return f"({', '.join(_parameter_text(parameter) for parameter in parameters)})"
-
-
-def _parameter_text(parameter: inspect.Parameter) -> str:
-    star = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
-    default = "" if parameter.default is inspect.Parameter.empty else f"={parameter.default!r}"
-    return f"{star}{parameter.name}{default}"
-
-
 def _read(file: Path) -> str:
     try:
         return importlib.util.decode_source(file.read_bytes())
     except (UnicodeDecodeError, SyntaxError) as error:
-        raise TaskFault(f"{file.name} is not Python text: {_short(error)}", "save it as UTF-8") from error
+        raise TaskFault(f"{file.name} is not Python text: {short_error(error)}", "save it as UTF-8") from error
     except OSError as error:
         raise TaskFault(f"can't read {file}: {error.strerror}", "give the path of a readable Python file") from error
 
@@ -276,6 +220,21 @@ def _check_fit(forward: Callable[..., Any], args: tuple[Any, ...], keywords: dic
         )
 
 
+def _positional(
+    forward: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Named arguments moved into their places, defaults between them filled in."""
+    kinds = {name: parameter.kind.name for name, parameter in inspect.signature(forward).parameters.items()}
+    if not keywords or "VAR_POSITIONAL" in kinds.values():
+        return args, keywords
+    bound = inspect.signature(forward).bind(None, *args, **keywords)
+    places = [name for name, kind in kinds.items() if kind != "KEYWORD_ONLY" and kind != "VAR_KEYWORD"]
+    count = 1 + max(index for index, name in enumerate(places) if name in bound.arguments)
+    bound.apply_defaults()
+    moved = tuple(bound.arguments[name] for name in places[1:count])
+    return moved, {name: value for name, value in keywords.items() if name not in places}
+
+
 def _binds(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     try:
         inspect.signature(function).bind(*args, **keywords)
@@ -284,19 +243,3 @@ def _binds(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[s
     except ValueError:  # no signature to be had, e.g. a scripted method: calling it will tell
         return True
     return True
-
-
-def _at(error: BaseException, file: Path) -> str:
-    """`model.py:12`, the user's own deepest line in the traceback, when there is one."""
-    line, trace = 0, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(file):
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return f"{file.name}:{line}" if line else file.name
-
-
-def _short(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-    return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 3] + "..."
