@@ -1,0 +1,108 @@
+"""Which policy runs, and why: the embedded proposer unless a model or an endpoint is configured."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kevin_cli.errors import UsageError
+from kevin_cli.policies.endpoint import check, place
+from kevin_cli.types import DeviceKind, Message, Policy, Rules, Style, Trajectory
+
+CountTokens = Callable[[str], int]
+Render = Callable[[Trajectory, CountTokens | None], tuple[Message, ...]]
+Open = Callable[[Render, bool], Awaitable[Policy]]
+
+SCRIPT_PREFIX = "scripted:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A policy that can be opened, and what goes with it."""
+
+    open: Open
+    """Given how to render prompts and whether they end in an opened `<think>`: the policy, ready to propose."""
+    reason: str
+    """One line for the user: which policy, and why this one."""
+    style: Style
+    rules: Rules
+
+
+async def choose(model: str | None, endpoint: str | None, *, device: DeviceKind) -> Choice:
+    """Decide, and make the first contact when it is an endpoint.
+
+    Raises `UsageError` for a model that is not there, `EndpointError` for an endpoint that does not answer.
+    """
+    if endpoint:
+        return await _http(endpoint, model or "", device)
+    if not model:
+        return _embedded("no model is configured", device)
+    if model == "embedded":
+        return _embedded("asked for by name", device)
+    if model.startswith(SCRIPT_PREFIX):
+        return _scripted(Path(model.removeprefix(SCRIPT_PREFIX)), device)
+    return _transformers(Path(model).expanduser(), device)
+
+
+def style_for(name: str, device: DeviceKind) -> Style:
+    """Kevin's protocol for models that were trained on it (CUDA only), plain words for others."""
+    if device is DeviceKind.CPU:
+        return Style.GENERAL_CPU
+    return Style.KEVIN if "kevin" in name.lower() else Style.GENERAL
+
+
+def rules_for(style: Style) -> Rules:
+    return Rules.KERNELS if style is Style.KEVIN else Rules.LIBRARY
+
+
+def _choice(open_policy: Open, reason: str, style: Style) -> Choice:
+    return Choice(open=open_policy, reason=reason, style=style, rules=rules_for(style))
+
+
+def _embedded(why: str, device: DeviceKind) -> Choice:
+    async def open_policy(render: Render, opens_think: bool) -> Policy:
+        from kevin_cli.policies.embedded.policy import EmbeddedPolicy
+
+        return EmbeddedPolicy()
+
+    return _choice(open_policy, f"embedded proposer, no weights ({why})", style_for("", device))
+
+
+def _scripted(path: Path, device: DeviceKind) -> Choice:
+    from kevin_cli.policies.scripted import load_script
+
+    policy = load_script(path)
+
+    async def open_policy(render: Render, opens_think: bool) -> Policy:
+        return policy
+
+    return _choice(open_policy, f"script {path}", style_for("", device))
+
+
+def _transformers(path: Path, device: DeviceKind) -> Choice:
+    from kevin_cli.policies.transformers import TransformersPolicy, check_directory
+
+    if not path.exists():
+        hint = "give a model directory, 'embedded', or --endpoint URL for a model behind a server"
+        raise UsageError(f"no model directory {path}", hint)
+    check_directory(path)
+
+    async def open_policy(render: Render, opens_think: bool) -> Policy:
+        return await asyncio.to_thread(
+            TransformersPolicy.load, path, render, opens_think=opens_think, device=device.value
+        )
+
+    return _choice(open_policy, f"transformers, in process ({path})", style_for(path.name, device))
+
+
+async def _http(endpoint: str, model: str, device: DeviceKind) -> Choice:
+    server = await check(endpoint, model)
+
+    async def open_policy(render: Render, opens_think: bool) -> Policy:
+        from kevin_cli.policies.http import HttpPolicy
+
+        return HttpPolicy(server, render, opens_think=opens_think)
+
+    return _choice(open_policy, f"{server.model} at {place(endpoint)}", style_for(server.model, device))

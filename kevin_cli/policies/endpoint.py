@@ -1,0 +1,124 @@
+"""First contact with an OpenAI-compatible endpoint: does it answer, and which model does it serve?
+
+Whatever is wrong at this point is an `EndpointError` with one clear line and a hint, before any turn was
+paid for. The key comes from OPENAI_API_KEY and is never shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from kevin_cli.errors import EndpointError
+from kevin_cli.policies.answers import excerpt, one_line, read_models
+
+if TYPE_CHECKING:
+    import openai
+
+CHECK_TIMEOUT_S = 15.0
+CONNECT_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """An endpoint that answered."""
+
+    endpoint: str
+    model: str
+    owner: str = ""
+    """What the server calls itself in its list of models: `vllm`, `sglang`, `library`."""
+
+
+async def check(endpoint: str, model: str = "", *, timeout_s: float = CHECK_TIMEOUT_S) -> Server:
+    """Ask for the list of models. Raises `EndpointError` when nothing usable answers."""
+    import openai
+
+    endpoint = endpoint.rstrip("/")
+    url = f"{place(endpoint)}/models"
+    async with client(endpoint, max_retries=0) as connection:
+        try:
+            async with asyncio.timeout(timeout_s):
+                raw = await connection.models.with_raw_response.list()
+        except (TimeoutError, openai.APITimeoutError) as error:
+            message = f"{url} did not answer within {timeout_s:g} s"
+            raise EndpointError(message, "is the server still loading its model? try again, or see its log") from error
+        except openai.APIStatusError as error:
+            return _without_list(endpoint, model, error, url)
+        except openai.APIConnectionError as error:
+            message = f"no server answers at {place(endpoint)}: {cause_line(error)}"
+            raise EndpointError(message, "start the server, or mend --endpoint (host, port and the /v1)") from error
+    return _choose(endpoint, model, str(raw.http_response.text), url)
+
+
+def place(endpoint: str) -> str:
+    """The endpoint as it may be shown: without user, password and query."""
+    parts = urlsplit(endpoint)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{host}{parts.path}"
+
+
+def client(endpoint: str, max_retries: int) -> openai.AsyncOpenAI:
+    """A client for the endpoint. Raises `EndpointError` when it is not a URL."""
+    if urlsplit(endpoint).scheme not in ("http", "https") or not urlsplit(endpoint).hostname:
+        raise EndpointError(f"{endpoint!r} is not a URL", "an endpoint looks like http://127.0.0.1:8000/v1")
+    import openai
+
+    return openai.AsyncOpenAI(
+        base_url=endpoint,
+        api_key=os.environ.get("OPENAI_API_KEY") or "none",
+        max_retries=max_retries,
+        timeout=openai.Timeout(600.0, connect=CONNECT_TIMEOUT_S),
+    )
+
+
+def status_line(error: openai.APIStatusError) -> str:
+    """`HTTP 401: Incorrect API key`: what a server that refuses said, on one line."""
+    body = error.body
+    if isinstance(body, dict):
+        text = str(body.get("message") or body.get("detail") or body.get("error") or body)
+    else:
+        text = error.response.text or error.message
+    return f"HTTP {error.status_code}: {excerpt(text)}"
+
+
+def cause_line(error: openai.APIConnectionError) -> str:
+    """The innermost reason: `Connection refused` rather than `Connection error.`"""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    return one_line(str(cause)) or type(cause).__name__
+
+
+def _choose(endpoint: str, model: str, body: str, url: str) -> Server:
+    """The named model, or the only one; a server that lists nothing usable is no server for us."""
+    models = read_models(body)
+    if models is None:
+        message = f"{url} answers, but not with a list of models: {excerpt(body)!r}"
+        raise EndpointError(message, "the URL of an OpenAI-compatible server usually ends in /v1")
+    names = [name for name, _ in models]
+    if not model and not names:
+        raise EndpointError(f"{url} lists no model", "load a model into the server, or give its name with --model")
+    if not model and len(names) > 1:
+        raise EndpointError(f"{url} lists {len(names)} models", f"say which with --model: {', '.join(names[:6])}")
+    model = model or names[0]
+    return Server(endpoint=endpoint, model=model, owner=dict(models).get(model, ""))
+
+
+def _without_list(endpoint: str, model: str, error: openai.APIStatusError, url: str) -> Server:
+    """A server without a list of models is fine when the model is named; other refusals are not."""
+    if error.status_code in (404, 405, 501) and model:
+        return Server(endpoint=endpoint, model=model)
+    raise EndpointError(f"{url} refuses: {status_line(error)}", _hint(error.status_code)) from error
+
+
+def _hint(status: int) -> str:
+    if status in (401, 403):
+        return "set OPENAI_API_KEY to a key that this server accepts"
+    if status in (404, 405):
+        return "the URL of an OpenAI-compatible server usually ends in /v1"
+    if status == 429:
+        return "the server limits requests; wait, or use another one"
+    return "see the server's log"
