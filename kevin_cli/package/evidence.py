@@ -1,0 +1,122 @@
+"""What a package says about itself: `verification.json` for programs, `VERIFICATION.md` for people.
+
+Both state what was checked and what was not. The JSON is also what the package's guard enforces, so the
+claim and the behaviour can't drift apart. Nothing is rounded up: intervals stand beside medians, losses
+beside wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from kevin_cli.records import to_plain
+from kevin_cli.types import Candidate, Comparison, Task, TaskReport, TensorSpec, Verdict
+
+SCHEMA_VERSION = 1
+FORMAT = "kevin package"
+"""Marks a folder as ours; only such a folder is ever replaced."""
+
+NOT_CHECKED = (
+    "inputs outside the contract below: the original module runs for them",
+    "gradients: the kernel is forward-only; with gradients enabled the original module runs",
+    "other devices, drivers and versions of torch than those named below",
+    "hooks on submodules, and submodules that are changed in place after construction",
+    "speed inside a larger program, and speed through the guard, which costs some µs a call",
+)
+
+
+def record(task: Task, candidate: Candidate, verdict: Verdict, report: TaskReport) -> dict[str, Any]:
+    """Everything that `verification.json` holds."""
+    plain = to_plain(task)
+    judged = to_plain(verdict)
+    del judged["log"]
+    kept = ("name", "contract", "inputs", "outputs", "output_specs", "init", "init_keywords", "parameters", "training")
+    return {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "kevin": version("kevin-cli"),
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "class_name": task.target.class_name,
+        "task": task.digest,
+        "candidate": candidate.digest,
+        **{key: plain[key] for key in kept},
+        "weights": judged["weights"],
+        "device_name": report.device_name,
+        "versions": dict(report.versions),
+        "baselines": [{"name": name, **to_plain(timing)} for name, timing in report.baselines],
+        "baselines_missing": dict(report.missing),
+        "weak_check": verdict.weak_check or report.weak_check,
+        "verdict": judged,
+        "checked": checked(verdict),
+        "not_checked": list(NOT_CHECKED),
+    }
+
+
+def checked(verdict: Verdict) -> list[str]:
+    """What was verified, one sentence each."""
+    sentences = [
+        f"outputs on {len(verdict.seeds)} secret seeds, drawn after the kernel was loaded",
+        f"every output against the user's own module in {verdict.reference_precision or 'float64'}",
+        "weights other than those the module was constructed with",
+        "every output of the timed calls",
+    ]
+    return sentences + [
+        f"output {check.index}: RMS error {check.rms_error:.2e}, allowed {check.bound:.2e}, "
+        f"the module's own {check.reference_rms_error:.2e}"
+        for check in verdict.checks
+    ]
+
+
+def readable(record: Mapping[str, Any], task: Task, verdict: Verdict, report: TaskReport) -> str:
+    """`VERIFICATION.md`."""
+    weak = f"\n**Weak check: this task cannot tell right from wrong: {record['weak_check']}**\n" * bool(
+        record["weak_check"]
+    )
+    sections = (
+        ("Speed", [*map(_comparison, verdict.comparisons), *_missing(report)]),
+        ("Checked", record["checked"]),
+        ("Not checked", record["not_checked"]),
+        ("Contract", _contract(task)),
+        ("Where and how", _conditions(record, verdict)),
+        ("Weights (kernel ← module)", [f"`{theirs}` ← `{ours}`" for theirs, ours in verdict.weights] or ["none"]),
+        ("Replay", [f"seeds: {', '.join(map(str, verdict.seeds))}", f"kernel.py: sha256 `{record['candidate']}`"]),
+    )
+    body = "\n\n".join(f"## {title}\n\n" + "\n".join(f"- {line}" for line in lines) for title, lines in sections)
+    head = f"# {task.name}: what was verified\n\nWritten by kevin {record['kevin']}, {record['written']}.\n"
+    return f"{head}{weak}\n{body}\n"
+
+
+def _comparison(comparison: Comparison) -> str:
+    word = "faster" if comparison.is_faster else "slower" if comparison.is_slower else "no difference"
+    return (
+        f"against {comparison.baseline}: {word}; {comparison.median:.3f} times "
+        f"({comparison.low:.3f} … {comparison.high:.3f}, 95 %), noise floor {comparison.noise_floor:.3f}; "
+        f"{comparison.candidate_timing.median_us:.1f} µs against {comparison.baseline_timing.median_us:.1f} µs"
+    )
+
+
+def _missing(report: TaskReport) -> list[str]:
+    return [f"against {name}: not measured: {why}" for name, why in report.missing]
+
+
+def _contract(task: Task) -> list[str]:
+    lines = [f"input {index}: {_spec(spec)}" for index, spec in enumerate(task.contract.inputs)]
+    mode = "training" if task.training else "evaluation"
+    return [*lines, f"on {task.contract.device.value}, in {mode} mode, without gradients, without autocast"]
+
+
+def _spec(spec: TensorSpec) -> str:
+    domain = f", values {spec.domain.kind} {spec.domain.low:g} … {spec.domain.high:g}" if spec.domain else ""
+    return f"`{spec.dtype}{list(spec.shape)}`, strides {list(spec.strides)}{domain}"
+
+
+def _conditions(record: Mapping[str, Any], verdict: Verdict) -> list[str]:
+    versions = ", ".join(f"{name} {value}" for name, value in record["versions"].items())
+    return [
+        f"device: {record['device_name'] or record['contract']['device']}",
+        f"versions: {versions or 'not recorded'}",
+        f"isolation of the candidate: {verdict.isolation.value}; rules: {verdict.rules.value}",
+    ]

@@ -1,0 +1,149 @@
+"""What the user chose: flags > `KEVIN_*` > `[tool.kevin]` in pyproject.toml > defaults.
+
+One flat record with the same names everywhere: `--max-time`, `KEVIN_MAX_TIME`, `max-time = 600`. A value
+that does not fit is an error that names the place it came from; an unknown key in `[tool.kevin]` is an
+error with a suggestion, and so is a `KEVIN_*` variable that looks like a misspelt one. Other `KEVIN_*`
+variables are left alone: packages written by kevin read `KEVIN_GUARD`.
+
+The nearest pyproject.toml that has a `[tool.kevin]` table, upwards from the working directory, is read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from kevin_cli.errors import UsageError
+from kevin_cli.types import Isolation, Rules
+
+PREFIX = "KEVIN_"
+
+
+def _cache_home() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kevin"
+
+
+class Settings(BaseSettings):
+    """Everything `optimize` and `check` can be told, with the defaults."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
+
+    device: Literal["auto", "cuda", "cpu"] = "auto"
+    python: str = ""
+    """Interpreter in which the user's module imports; empty: the active environment's."""
+    turns: int = Field(4, ge=1, le=64)
+    trajectories: int = Field(2, ge=1, le=64)
+    model: str = ""
+    """A local model directory, or the name of a model behind `endpoint`; empty: see `policies.choose`."""
+    endpoint: str = ""
+    """Base URL of an OpenAI-compatible server."""
+    rules: Rules | None = None
+    """`None`: `kernels` with a model trained on Kevin's protocol, `library` otherwise."""
+    baseline: Literal["fastest", "eager"] = "fastest"
+    out: Path = Path(".")
+    """The folder in which `<name>_kevin/` is written."""
+    seed: int = Field(0, ge=0)
+    """Of the proposals. The judge's seeds are secret and never come from here."""
+    timeout: float = Field(300.0, gt=0)
+    """Seconds that one proposal, one build or one run of a candidate may take."""
+    max_time: float | None = Field(None, gt=0)
+    """Seconds for the whole search."""
+    max_tokens: int | None = Field(None, gt=0)
+    """Completion tokens for the whole search."""
+    isolation: Isolation = Isolation.PROCESS
+    """The weakest containment that is acceptable."""
+    runs: Path = Path(".kevin/runs")
+    cache: Path = Field(default_factory=_cache_home)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        table = project_table(Path.cwd())[1]
+        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=table)
+
+
+def read(flags: Mapping[str, Any]) -> Settings:
+    """Put the layers together. `flags` holds `None` for what was not given.
+
+    Raises `UsageError` for an unknown key or a value that does not fit.
+    """
+    path, table = project_table(Path.cwd())
+    _refuse_unknown(table, f"[tool.kevin] in {path}")
+    _refuse_misspelt(os.environ)
+    given = {name: value for name, value in flags.items() if value is not None}
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        raise _readable(error, given, table, path) from error
+
+
+def project_table(start: Path) -> tuple[Path | None, dict[str, Any]]:
+    """The nearest `[tool.kevin]` table upwards, keys with underscores, and the file it stands in."""
+    for folder in (start, *start.parents):
+        path = folder / "pyproject.toml"
+        if not path.is_file():
+            continue
+        try:
+            table = tomllib.loads(path.read_text()).get("tool", {}).get("kevin")
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path} is not TOML: {error}", "mend that file, or run kevin elsewhere") from error
+        if isinstance(table, dict):
+            return path, {key.replace("-", "_"): value for key, value in table.items()}
+    return None, {}
+
+
+def _refuse_unknown(table: Iterable[str], place: str) -> None:
+    for key in table:
+        if key not in Settings.model_fields:
+            raise UsageError(f"unknown key {key!r} in {place}", _suggestion(key))
+
+
+def _refuse_misspelt(environment: Iterable[str]) -> None:
+    for variable in environment:
+        key = variable.removeprefix(PREFIX).lower()
+        if variable.startswith(PREFIX) and key not in Settings.model_fields and _nearest(key):
+            raise UsageError(f"unknown variable {variable}", f"did you mean {PREFIX}{_nearest(key).upper()}?")
+
+
+def _nearest(key: str) -> str:
+    return next(iter(difflib.get_close_matches(key, Settings.model_fields, n=1, cutoff=0.75)), "")
+
+
+def _suggestion(key: str) -> str:
+    nearest = _nearest(key)
+    return f"did you mean {nearest!r}?" if nearest else f"known keys: {', '.join(Settings.model_fields)}"
+
+
+def _readable(
+    error: ValidationError, given: Mapping[str, Any], table: Mapping[str, Any], path: Path | None
+) -> UsageError:
+    """The first thing that does not fit, with the place where the value stands."""
+    first = error.errors(include_url=False)[0]
+    key = str(first["loc"][0])
+    variable = PREFIX + key.upper()
+    if key in given:
+        place = "--" + key.replace("_", "-")
+    elif os.environ.get(variable):
+        place = variable
+    else:
+        place = f"{key} in [tool.kevin] of {path}" if key in table else key
+    message = first["msg"][:1].lower() + first["msg"][1:]
+    return UsageError(f"{place}: {message} (got {first['input']!r})", "see 'kevin optimize --help'")

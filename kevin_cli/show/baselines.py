@@ -1,0 +1,52 @@
+"""The first thing a user sees: what the task is and how fast PyTorch already does it."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kevin_cli.show.words import BASELINE_NAMES, time_text
+from kevin_cli.types import Task, TaskReport, TensorSpec
+
+
+def spec_text(spec: TensorSpec) -> str:
+    """`float32[32, 512]`."""
+    return f"{spec.dtype}[{', '.join(map(str, spec.shape))}]"
+
+
+def task_line(task: Task, device_name: str) -> Text:
+    inputs = ", ".join(spec_text(spec) for spec in task.contract.inputs)
+    where = f"{task.contract.device.value} ({device_name})" if device_name else task.contract.device.value
+    return Text.assemble((task.name, "bold"), f"  {task.target.class_name}({inputs}) on {where}")
+
+
+def baselines_table(task: Task, report: TaskReport) -> RenderableType:
+    """Every baseline with its interval and its speed against eager; what is missing, with the reason."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name, justify in (("baseline", "left"), ("median", "right"), ("95 % interval", "right"), ("", "left")):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    eager_us = report.baselines[0][1].median_us if report.baselines else 0.0
+    fastest = min(report.baselines, key=lambda pair: pair[1].median_us, default=None)
+    for name, timing in report.baselines:
+        note = "" if name == "eager" else f"{eager_us / timing.median_us:.2f} × eager"
+        mark = Text(f"{note}  fastest" if fastest and name == fastest[0] else note, style="dim")
+        interval = f"{time_text(timing.low_us)} … {time_text(timing.high_us)}"
+        table.add_row(BASELINE_NAMES.get(name, name), time_text(timing.median_us), interval, mark)
+    return Group(task_line(task, report.device_name), table, *_notes(report))
+
+
+def _notes(report: TaskReport) -> list[Text]:
+    notes = [
+        Text(f"{BASELINE_NAMES.get(name, name)}: not measured: {why}", style="dim") for name, why in report.missing
+    ]
+    if report.isolation_note:
+        notes.append(Text(f"isolation: {report.isolation.value} ({report.isolation_note})", style="dim"))
+    if report.weak_check:
+        notes.append(weak_check_line(report.weak_check))
+    return notes
+
+
+def weak_check_line(why: str) -> Text:
+    """A task that cannot tell right from wrong is said plainly, with the result as well."""
+    return Text(f"weak check: this task cannot tell right from wrong: {why}", style="bold yellow")

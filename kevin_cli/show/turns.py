@@ -1,0 +1,64 @@
+"""One turn in one line, and what a reader may want to see below it: the log, the change of the kernel."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from kevin_cli.show.diff import kernel_change
+from kevin_cli.show.words import OUTCOME_WORDS, colour_of, seconds_text, speed_text
+from kevin_cli.types import Comparison, Event, Trajectory, Turn, Verdict
+
+
+def label(trajectory: int, turn: int) -> str:
+    """How a turn is called on the screen, counted from 1: `2.3` is trajectory 2, turn 3."""
+    return f"{trajectory + 1}.{turn + 1}"
+
+
+def wanted(verdict: Verdict, baseline: str) -> Comparison | None:
+    """The comparison that decides: against eager, or against the fastest baseline."""
+    return verdict.against("eager") if baseline == "eager" else verdict.against_fastest()
+
+
+def turn_line(trajectory: int, turn: Turn, baseline: str) -> Text:
+    """`1.2  correct       1.83 ± 0.04 times faster than eager`, or the outcome and its one line."""
+    verdict = turn.verdict
+    comparison = wanted(verdict, baseline)
+    text = speed_text(comparison) if comparison else verdict.detail
+    build = (
+        f"  (built in {seconds_text(verdict.build.wall_s)})" if verdict.build and verdict.build.wall_s >= 0.05 else ""
+    )
+    return Text.assemble(
+        (f"{label(trajectory, turn.index):<5}", "bold"),
+        (f"{OUTCOME_WORDS[verdict.outcome]:<13} ", colour_of(verdict.outcome)),
+        text,
+        (build, "dim"),
+    )
+
+
+def stage_line(event: Event) -> str:
+    """The plain form of progress: one line for each event."""
+    return f"{label(event.trajectory, event.turn):<5}{event.stage.value}"
+
+
+def turn_change(trajectory: Trajectory, index: int) -> RenderableType:
+    """What a turn changed against the last turn before it that had a program."""
+    turn = trajectory.turns[index]
+    assert turn.candidate is not None
+    earlier = [t for t in trajectory.turns[:index] if t.candidate is not None]
+    if not earlier or earlier[-1].candidate is None:
+        return kernel_change(None, turn.candidate.source, ("", ""))
+    names = (f"turn {earlier[-1].index + 1}", f"turn {turn.index + 1}")
+    return kernel_change(earlier[-1].candidate.source, turn.candidate.source, names)
+
+
+def turn_block(trajectory: Trajectory, index: int, baseline: str, *, log: bool) -> RenderableType:
+    """A turn for the replay: its line, the relevant lines of its log, its change."""
+    turn = trajectory.turns[index]
+    parts: list[RenderableType] = [turn_line(trajectory.index, turn, baseline)]
+    if log and turn.verdict.log:
+        parts.append(Padding(Text(turn.verdict.log.rstrip(), style="dim"), (0, 0, 0, 5)))
+    if turn.candidate is not None:
+        parts.append(Padding(turn_change(trajectory, index), (0, 0, 1, 5)))
+    return Group(*parts)

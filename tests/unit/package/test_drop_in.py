@@ -1,0 +1,233 @@
+"""A package in use: in place of the module, inside its contract and outside of it."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from kevin_cli.package.write import write
+from kevin_cli.types import Task, TaskReport, Verdict
+
+from .conftest import KERNEL, PYTHON_KERNEL, candidate_of
+
+PREPARE = """
+import sys
+import torch
+import scale
+from scale_kevin import Scale, _drop_in
+
+def calls():
+    module = sys.modules.get("scale_kevin.kernel")
+    return module.ModelNew.calls if module else 0
+
+torch.manual_seed(0)
+original = scale.Scale(16, 0.5)
+torch.nn.init.normal_(original.weight)
+m = Scale(16, 0.5)
+m.load_state_dict(original.state_dict())
+x = torch.randn(8, 16)
+"""
+
+
+def run_in_fresh_process(folder: Path, home: Path, program: str) -> None:
+    """As a user does it: another process, in the folder of the package, with nothing of kevin imported."""
+    code = PREPARE + textwrap.dedent(program) + "\nassert not any(name.startswith('kevin_cli') for name in sys.modules)"
+    environment = {
+        "PATH": "/usr/bin:/bin:" + str(Path(sys.executable).parent),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "PYTHONPATH": str(home),
+    }
+    subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, timeout=240, check=True)
+
+
+@contextlib.contextmanager
+def torch_state_kept() -> Iterator[None]:
+    grad, autocast = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
+    with torch.random.fork_rng():
+        yield
+    torch.set_grad_enabled(grad)
+    torch.set_autocast_enabled("cpu", autocast)
+
+
+@pytest.fixture
+def use(  # type: ignore[no-untyped-def]
+    task: Task, verdict: Verdict, report: TaskReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog
+):
+    """Run a program beside a package whose kernel needs no compiler; returns what the package said."""
+
+    def run(program: str, guard: str = "") -> str:
+        write(task, candidate_of(PYTHON_KERNEL), verdict, report, tmp_path)
+        monkeypatch.setenv("KEVIN_GUARD", guard)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.syspath_prepend(Path(task.target.path).parent)
+        with torch_state_kept():
+            exec(PREPARE + textwrap.dedent(program), {})
+        return caplog.text
+
+    yield run
+    for name in [name for name in sys.modules if name.split(".")[0] in ("scale_kevin", "scale")]:
+        del sys.modules[name]
+
+
+def test_a_package_with_an_extension_replaces_the_module(
+    task: Task, verdict: Verdict, report: TaskReport, tmp_path: Path
+) -> None:
+    write(task, candidate_of(KERNEL), verdict, report, tmp_path)
+    program = """
+    m.eval()
+    with torch.no_grad():
+        torch.testing.assert_close(m(x), original(x))
+    assert calls() == 1
+    """
+    run_in_fresh_process(tmp_path, Path(task.target.path).parent, program)
+
+
+def test_the_state_dict_keeps_the_names_of_the_original(use) -> None:  # type: ignore[no-untyped-def]
+    use("""
+    m.eval()
+    with torch.no_grad():
+        m(x)
+    assert list(m.state_dict()) == ["weight"]
+    original.load_state_dict(m.state_dict())
+    """)
+
+
+def test_weights_changed_after_a_call_reach_the_kernel(use) -> None:  # type: ignore[no-untyped-def]
+    use("""
+    m.eval()
+    with torch.no_grad():
+        m(x)
+        m.weight.mul_(3.0)
+        assert torch.allclose(m(x), x * m.weight + 0.5)
+        m.weight = torch.nn.Parameter(torch.full((16,), 7.0))
+        assert torch.allclose(m(x), x * 7.0 + 0.5)
+    assert calls() == 3
+    """)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("x = torch.randn(4, 16)", "input 0 is torch.float32[4, 16]"),
+        ("x = x.double()", "input 0 is torch.float64"),
+        ("x = torch.randn(16, 8).t()", "has strides"),
+        ("x = torch.randn(8 * 16 + 1)[1:].view(8, 16)", "aligned"),
+        ("m.train()", "training mode"),
+        ("torch.set_grad_enabled(True)", "gradients are enabled"),
+        ("m.offset = 2.0; original.offset = 2.0", "'offset' was set after construction"),
+        ("m = m.double(); original = original.double()", "'weight' is torch.float64"),
+        ("m = Scale(16, offset=0.25).eval(); original = scale.Scale(16, 0.25)", "other arguments"),
+        ("torch.set_autocast_enabled('cpu', True)", "autocast"),
+    ],
+)
+def test_outside_of_the_contract_the_original_runs_and_says_why(use, change: str, reason: str) -> None:  # type: ignore[no-untyped-def]
+    said = use(f"""
+    m.eval()
+    torch.set_grad_enabled(False)
+    {change}
+    torch.testing.assert_close(m(x), original(x))
+    m(x)
+    assert calls() == 0
+    """)
+    assert said.count(reason) == 1
+
+
+def test_the_same_arguments_by_keyword_are_inside_the_contract(use) -> None:  # type: ignore[no-untyped-def]
+    use("""
+    m = Scale(width=16, offset=0.5).eval()
+    with torch.no_grad():
+        m(x=x)
+    assert calls() == 1
+    """)
+
+
+def test_gradients_flow_through_the_original(use) -> None:  # type: ignore[no-untyped-def]
+    use("""
+    m.eval()
+    m(x).sum().backward()
+    assert torch.allclose(m.weight.grad, x.sum(0))
+    """)
+
+
+def test_strict_raises_outside_of_the_contract(use) -> None:  # type: ignore[no-untyped-def]
+    use(
+        """
+    try:
+        m(x)
+    except _drop_in.OutsideContract as error:
+        assert "training" in str(error)
+    else:
+        raise AssertionError("did not raise")
+    """,
+        guard="strict",
+    )
+
+
+def test_log_says_it_every_time(use) -> None:  # type: ignore[no-untyped-def]
+    assert use("m(x); m(x)", guard="log").count("training mode") == 2
+
+
+def test_off_runs_the_kernel_unasked(use) -> None:  # type: ignore[no-untyped-def]
+    use("m(x); assert calls() == 1", guard="off")
+
+
+def test_copies_and_pickles_have_kernels_of_their_own(use) -> None:  # type: ignore[no-untyped-def]
+    use("""
+    import copy, io
+    m.eval()
+    with torch.no_grad():
+        m(x)
+        other = copy.deepcopy(m)
+        other.weight.fill_(2.0)
+        file = io.BytesIO()
+        torch.save(m, file)
+        file.seek(0)
+        again = torch.load(file, weights_only=False)
+        assert torch.allclose(other(x), x * 2.0 + 0.5)
+        torch.testing.assert_close(m(x), original(x))
+        torch.testing.assert_close(again(x), original(x))
+    assert calls() == 4
+    """)
+
+
+def test_construction_leaves_the_random_state_as_the_original_does(use) -> None:  # type: ignore[no-untyped-def]
+    use("""
+    m.eval()
+    torch.manual_seed(1); expected = torch.rand(3)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        m(x)
+    assert torch.equal(torch.rand(3), expected)
+    """)
+
+
+def test_a_changed_kernel_is_not_run(use, task: Task, verdict: Verdict, report: TaskReport, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    said = use("""
+    import pathlib
+    with open(pathlib.Path(_drop_in.__file__).parent / "kernel.py", "a") as file:
+        file.write("# changed")
+    m.eval()
+    with torch.no_grad():
+        torch.testing.assert_close(m(x), original(x))
+    assert calls() == 0
+    """)
+    assert "not the program that was verified" in said
+
+
+def test_siblings_that_the_module_imports_travel_with_it(
+    task: Task, verdict: Verdict, report: TaskReport, tmp_path: Path
+) -> None:
+    path = Path(task.target.path)
+    (path.parent / "constants.py").write_text("from deeper import ONE\n")
+    (path.parent / "deeper.py").write_text("ONE = 1\n")
+    path.write_text("from constants import ONE\nfrom .deeper import ONE as AGAIN\n" + path.read_text())
+    package = write(task, candidate_of(PYTHON_KERNEL), verdict, report, tmp_path)
+    code = "import scale_kevin; assert scale_kevin.Scale(16, 0.5)(__import__('torch').ones(8, 16)).sum() == 192"
+    subprocess.run([sys.executable, "-c", code], cwd=package.parent, check=True, timeout=120)
