@@ -20,7 +20,7 @@ from kevin_cli.types import Domain, TensorSpec, Tree
 MAX_SAMPLED = 1 << 22
 """Elements of a float tensor that its mean, spread and integrality are taken from."""
 SURELY_POSITIVE = 1e-3
-"""The smallest value must be this share of the largest before zero counts as out of the domain."""
+"""Zero is out of the domain when values spread evenly from zero on would all be this large with less chance."""
 
 
 def flatten(value: Any, what: str, where: Where = "module") -> tuple[Tree, tuple[torch.Tensor, ...]]:
@@ -89,6 +89,7 @@ class Sight:
     mean: float
     std: float
     is_integral: bool
+    num_elements: int
 
     def joined(self, other: Sight) -> Sight:
         """Both draws together; mean and spread are averaged, which is enough for drawing more."""
@@ -99,6 +100,7 @@ class Sight:
             mean=(self.mean + other.mean) / 2,
             std=(self.std + other.std) / 2,
             is_integral=self.is_integral and other.is_integral,
+            num_elements=self.num_elements + other.num_elements,
         )
 
     def domain(self) -> Domain:
@@ -113,7 +115,8 @@ class Sight:
             return "real"
         if self.high <= 1:
             return "unit"
-        return "positive" if self.low > SURELY_POSITIVE * self.high else "non_negative"
+        chance = (1 - self.low / self.high) ** self.num_elements
+        return "positive" if chance < SURELY_POSITIVE else "non_negative"
 
 
 def look(tensor: torch.Tensor) -> Sight | None:
@@ -132,6 +135,7 @@ def look(tensor: torch.Tensor) -> Sight | None:
         mean=float(part.mean()),
         std=float(part.std()) if part.numel() > 1 else 0.0,
         is_integral=bool((part == part.round()).all()),
+        num_elements=tensor.numel(),
     )
 
 
