@@ -1,0 +1,81 @@
+"""Import a written extension in a fresh process and use it in place of the module it was made from.
+
+    python kernels_examples/use_extension.py REFERENCE EXTENSION
+
+REFERENCE is the task's file, EXTENSION the `<name>_kevin/` folder that `kevin optimize` wrote. The weights
+are changed after construction and handed over with `state_dict`, the inputs are new, and `KEVIN_GUARD=strict`
+makes a call fail that would fall back to the original. The times are only a glance; VERIFICATION.md has the
+measured ones. Exits 1 when the results differ.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+os.environ["KEVIN_GUARD"] = "strict"
+
+import torch
+
+NUM_TIMED = 30
+
+
+def import_file(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("task_reference", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def import_extension(folder: Path) -> ModuleType:
+    sys.path.insert(0, str(folder.resolve().parent))
+    return importlib.import_module(folder.resolve().name)
+
+
+def median_us(call: Callable[[], Any], device: str) -> float:
+    times = []
+    for _ in range(NUM_TIMED):
+        start = time.perf_counter()
+        call()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append((time.perf_counter() - start) * 1e6)
+    return statistics.median(times[NUM_TIMED // 3 :])
+
+
+def randomised(module: torch.nn.Module) -> torch.nn.Module:
+    """Weights that no constructor gives, so that a kernel which ignores `state_dict` is found out."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.1)
+    return module.eval()
+
+
+def main() -> int:
+    reference, extension = import_file(Path(sys.argv[1])), import_extension(Path(sys.argv[2]))
+    device = extension.Model._kevin_record["contract"]["device"]
+    init = reference.get_init_inputs()
+    original = randomised(reference.Model(*init)).to(device)
+    drop_in = extension.Model(*init).to(device).eval()
+    drop_in.load_state_dict(original.state_dict())
+    inputs = [value.to(device) for value in reference.get_inputs()]
+    with torch.no_grad():
+        torch.testing.assert_close(drop_in(*inputs), original(*inputs), rtol=1e-3, atol=1e-4)
+        ours, theirs = (median_us(lambda m=m: m(*inputs), device) for m in (drop_in, original))  # type: ignore[misc]
+    name = Path(sys.argv[2]).name
+    print(f"{name}: same results as the original, {ours:.0f} µs instead of {theirs:.0f} µs a call (eager, a glance)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
