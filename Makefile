@@ -1,0 +1,74 @@
+# The two entry points of a newcomer are `make demo` (the main job) and `make test`. Each sets up its own
+# virtual environment in .venv the first time and does not install again until pyproject.toml or
+# constraints.txt changes. Variables: PYTHON (to make the environment with), VENV (where it lies).
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PYTEST := $(BIN)/python -m pytest
+QUICK := not gpu and not vllm and not slow
+
+TORCH_VERSION := $(shell sed -n 's/^torch==//p' constraints.txt)
+TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
+
+EXAMPLE := kernels_examples/rms_norm/reference.py
+DEMO_OUT := build/demo
+
+.PHONY: help demo test lint gpu slow vllm clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo   optimise an example on this machine and use the written extension"
+	@echo "make test   lint, types, import contracts and every quick test"
+	@echo "make lint   lint, types and import contracts only"
+	@echo "make slow   the tests left out of make test because they take long"
+	@echo "make gpu    the tests that need a CUDA device"
+	@echo "make vllm   the tests that need a vLLM server"
+	@echo "make clean  remove what the targets above made, the virtual environment included"
+
+demo: $(VENV)/.user
+	$(BIN)/kevin optimize $(EXAMPLE) --device auto --baseline eager --out $(DEMO_OUT)
+	$(BIN)/python kernels_examples/use_extension.py $(EXAMPLE) $(DEMO_OUT)/rms_norm_kevin
+
+# Unit tests run two at a time; whatever measures time has the machine to itself.
+test: lint
+	$(PYTEST) tests/unit -m "$(QUICK)" -n 2
+	$(PYTEST) tests --ignore tests/unit -m "$(QUICK)"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+slow: $(VENV)/.dev
+	$(PYTEST) tests -m "slow and not gpu and not vllm"
+
+gpu: $(VENV)/.dev
+	$(PYTEST) tests -m gpu
+
+vllm: $(VENV)/.dev
+	$(PYTEST) tests -m vllm
+
+clean:
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+# torch first and by name: on a machine without a GPU the CPU build, never the CUDA build of several GB.
+$(VENV)/.torch: constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("kevin needs Python 3.11 or newer: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	if nvidia-smi --list-gpus >/dev/null 2>&1; then \
+		$(PIP) torch==$(TORCH_VERSION); \
+	else \
+		$(PIP) torch==$(TORCH_VERSION)+cpu || $(PIP) --index-url $(TORCH_CPU_INDEX) torch==$(TORCH_VERSION)+cpu; \
+	fi
+	touch $@
+
+$(VENV)/.user: $(VENV)/.torch pyproject.toml
+	$(PIP) --editable '.[sandbox]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.user
+	$(PIP) --editable '.[dev,sandbox]'
+	touch $@
