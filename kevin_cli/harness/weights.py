@@ -47,7 +47,8 @@ def map_weights(
     `hashes` are sha256 of the reference's values after construction, by name. Raises
     `UnmappableWeights`.
     """
-    left, found = _Open(tuple(candidate), tuple(reference)), ()
+    left = _Open(tuple(candidate), tuple(reference))
+    found: Pairs = ()
     for rule in (_by_name, _by_suffix, _by_only_shape, lambda open_: _by_values(open_, hashes)):
         pairs = rule(left)
         found, left = (*found, *pairs), left.without(pairs)
@@ -64,9 +65,7 @@ def _fits(entry: ParameterEntry, spec: ParameterSpec) -> bool:
 def _by_name(left: _Open) -> Pairs:
     specs = {spec.name: spec for spec in left.reference}
     return tuple(
-        (entry.name, entry.name)
-        for entry in left.candidate
-        if entry.name in specs and _fits(entry, specs[entry.name])
+        (entry.name, entry.name) for entry in left.candidate if entry.name in specs and _fits(entry, specs[entry.name])
     )
 
 

@@ -35,9 +35,7 @@ def hash_values(tensor: torch.Tensor) -> str:
     return hashlib.sha256(flat.numpy().tobytes()).hexdigest()
 
 
-def copy_weights(
-    model: torch.nn.Module, pairs: Sequence[tuple[str, str]], source: dict[str, torch.Tensor]
-) -> None:
+def copy_weights(model: torch.nn.Module, pairs: Sequence[tuple[str, str]], source: dict[str, torch.Tensor]) -> None:
     """Copy `source[reference name]` into the candidate's tensor, in place, for each pair of the map."""
     named = named_tensors(model)
     with torch.no_grad():

@@ -1,0 +1,130 @@
+"""One candidate from source to verdict, stage by stage; whichever stage fails names the outcome.
+
+rules -> build -> worker -> load -> weights map -> integrity pass -> timed blocks. What is known so far is
+collected in `Findings`, so that a verdict says everything up to the point that was reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kevin_cli.harness.build.build import BuildRequest, Built, build
+from kevin_cli.harness.faults import CandidateFault
+from kevin_cli.harness.opened import OpenedTask
+from kevin_cli.harness.rules import check_rules
+from kevin_cli.harness.sandbox import Sandbox
+from kevin_cli.harness.timing import CANDIDATE, Plan, Samples, Side, measure
+from kevin_cli.harness.verify import load_weights, verify
+from kevin_cli.harness.weights import Pairs, UnmappableWeights, map_weights
+from kevin_cli.harness.worker_side import WorkerSide
+from kevin_cli.types import (
+    BuildReport,
+    Candidate,
+    Comparison,
+    Outcome,
+    OutputCheck,
+    Rules,
+    Stage,
+    StageWatch,
+    Task,
+)
+
+BUILD_OUTCOMES = {
+    "failed": Outcome.BUILD_FAILED,
+    "import_failed": Outcome.BUILD_FAILED,
+    "crashed": Outcome.CRASHED,
+    "timed_out": Outcome.TIMED_OUT,
+}
+FINAL_MIN_ROUNDS = 10
+"""For each of three fresh processes: thirty rounds in all."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is known so far about one candidate; it only grows."""
+
+    build: BuildReport | None = None
+    weights: Pairs = ()
+    seeds: tuple[int, ...] = ()
+    checks: tuple[OutputCheck, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+
+
+def follow_rules(candidate: Candidate, rules: Rules) -> None:
+    """The static stage. Raises `CandidateFault` with `rejected`."""
+    found = check_rules(candidate.source, rules)
+    if found:
+        listed = "\n".join(f"line {finding.line}: {finding.text}" for finding in found)
+        raise CandidateFault(Outcome.REJECTED, f"against the rules ({rules.value}): {found[0].text}", listed)
+
+
+async def build_candidate(
+    task: Task, candidate: Candidate, *, sandbox: Sandbox, cache: Path, timeout_s: float
+) -> Built:
+    """Build it in its own sandbox. Raises `CandidateFault`."""
+    built = await build(
+        BuildRequest(
+            source=candidate.source,
+            digest=candidate.digest,
+            python=task.target.python,
+            device=task.contract.device,
+            init=task.init,
+            init_keywords=task.init_keywords,
+            timeout_s=timeout_s,
+            cache=cache,
+            contain=sandbox.contain,
+        )
+    )
+    if built.status in BUILD_OUTCOMES:
+        raise BuildFault(BUILD_OUTCOMES[built.status], built)
+    return built
+
+
+class BuildFault(CandidateFault):
+    """A build that failed still has a report."""
+
+    def __init__(self, outcome: Outcome, built: Built) -> None:
+        super().__init__(outcome, built.detail, built.log)
+        self.report = built.report
+
+
+async def examine(
+    opened: OpenedTask, worker: WorkerSide, built: Built, plan: Plan, findings: Findings, tell: StageWatch
+) -> Samples:
+    """Everything that one worker process does for one candidate. Raises `CandidateFault`."""
+    task, reference = opened.task, opened.reference
+    tell(Stage.VERIFYING)
+    await worker.open(task, opened.arenas)
+    pairs = await _map(opened, worker, built)
+    findings.weights = pairs
+    await load_weights(reference, worker, pairs, None)
+    verified = await verify(reference, worker, pairs, opened.arenas.num_slots, has_weights=bool(task.parameters))
+    findings.seeds = (*findings.seeds, *verified.seeds)
+    findings.checks = verified.checks
+    tell(Stage.TIMING)
+    return await _time(opened, worker, plan)
+
+
+async def _map(opened: OpenedTask, worker: WorkerSide, built: Built) -> Pairs:
+    entries = await worker.load(opened.task, built.directory)
+    try:
+        return map_weights(entries, opened.task.parameters, opened.hashes)
+    except UnmappableWeights as error:
+        raise CandidateFault(Outcome.REJECTED, "the candidate's weights cannot be mapped", str(error)) from error
+
+
+async def _time(opened: OpenedTask, worker: WorkerSide, plan: Plan) -> Samples:
+    async def after(slots: Sequence[int]) -> None:
+        await _check_block(opened, slots)
+
+    sides = [*opened.baseline_sides(), Side(CANDIDATE, worker.run, after)]
+    return await measure(opened.reference, sides, plan)
+
+
+async def _check_block(opened: OpenedTask, slots: Sequence[int]) -> None:
+    """Every output of a clocked block is as good as those of the integrity pass."""
+    answer = await opened.reference.check_block(slots)
+    if not answer["passed"]:
+        raise CandidateFault(Outcome.MISMATCH, f"{answer['detail']} (in a timed block)")

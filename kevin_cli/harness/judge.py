@@ -1,0 +1,296 @@
+"""The judge on this machine: it owns the seeds, the clock, the verdict and the report.
+
+It runs no user code and no candidate code, and holds no device context: the reference and the workers
+are programs that it starts, asks and ends. A candidate's failure is a verdict. A program of ours that
+dies is started again once; if that does not help the verdict is `infra`, never the candidate's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+
+from kevin_cli.errors import InfraError, KevinError, MachineError
+from kevin_cli.harness import opened as opening
+from kevin_cli.harness.build.build import Built
+from kevin_cli.harness.examine import (
+    FINAL_MIN_ROUNDS,
+    BuildFault,
+    Findings,
+    build_candidate,
+    examine,
+    follow_rules,
+)
+from kevin_cli.harness.faults import CandidateFault, ReferenceFault, ReferenceLost
+from kevin_cli.harness.opened import COMPILE, OpenedTask
+from kevin_cli.harness.quiet import Quiet
+from kevin_cli.harness.reference_side import ReferenceSide
+from kevin_cli.harness.sandbox import Sandbox, interpreter_folders
+from kevin_cli.harness.timing import Samples, compare_all
+from kevin_cli.harness.worker_side import Spare, Surroundings
+from kevin_cli.types import (
+    Candidate,
+    DeviceKind,
+    Isolation,
+    Outcome,
+    Rules,
+    Stage,
+    StageWatch,
+    Target,
+    Task,
+    TaskReport,
+    Verdict,
+)
+
+NUM_FINAL_PROCESSES = 3
+STRENGTH = (Isolation.PROCESS, Isolation.LANDLOCK, Isolation.BUBBLEWRAP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSettings:
+    """What the judge needs to know beside the task."""
+
+    device: DeviceKind
+    cache: Path
+    """Folder for finished builds and scratch files; it must allow execution."""
+    rules: Rules = Rules.LIBRARY
+    python: str = field(default=sys.executable)
+    build_timeout_s: float = 180.0
+    call_timeout_s: float = 30.0
+    """For one request to a candidate: its import, or one block of calls."""
+    isolation_minimum: Isolation = Isolation.PROCESS
+    hidden: tuple[Path, ...] = ()
+    """Folders that no candidate may see beside the target's own: the directory of the run."""
+
+
+def _ignore(stage: Stage) -> None:
+    """Nobody watches."""
+
+
+class LocalJudge:
+    """One judge serves many candidates of one task; opening another task closes the one before."""
+
+    def __init__(self, settings: JudgeSettings) -> None:
+        self._settings = settings
+        self._quiet = Quiet(settings.device)
+        self._starting = asyncio.Lock()
+        self._described: tuple[Target, ReferenceSide, dict[str, Any]] | None = None
+        self._opened: OpenedTask | None = None
+        self._spare: Spare | None = None
+
+    async def __aenter__(self) -> LocalJudge:
+        self._sandbox = await asyncio.to_thread(Sandbox.find)
+        if STRENGTH.index(self._sandbox.level) < STRENGTH.index(self._settings.isolation_minimum):
+            raise MachineError(
+                f"candidates cannot be contained by {self._settings.isolation_minimum.value}: {self._sandbox.note}",
+                "run `kevin doctor` to see what this machine allows",
+            )
+        self._scratch = make_scratch(self._settings.cache)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    async def describe(self, target: Target) -> dict[str, Any]:
+        """Load the user's module and describe it, in the form of a `Task` without name and digest.
+
+        Raises `TaskError` when the module does not load, run or fit, `MachineError` without torch.
+        """
+        async with self._starting:
+            return await self._describe(target)
+
+    async def _describe(self, target: Target) -> dict[str, Any]:
+        await self._close()
+        await self._hide(target)
+        reference, description = await opening.start_reference(target, self._settings.device)
+        self._described = (target, reference, description)
+        return description
+
+    async def _hide(self, target: Target) -> None:
+        """Contain workers away from the target's folder, and let the first one warm up."""
+        folders = await asyncio.to_thread(interpreter_folders, target.python)
+        hidden = [Path(target.path).parent, Path(target.path), self._settings.cache, *self._settings.hidden]
+        self._contained = self._sandbox.around(hidden=hidden, readable=folders)
+        around = Surroundings(
+            python=target.python, device=self._settings.device, sandbox=self._contained, scratch=self._scratch
+        )
+        self._spare = Spare(around, self._settings.call_timeout_s)
+        self._spare.prepare()
+
+    async def open_task(self, task: Task) -> TaskReport:
+        """Prepare and measure the baselines, and find out whether the task can tell right from wrong."""
+        async with self._starting:
+            if self._opened is None or self._opened.task.digest != task.digest:
+                self._opened = await self._open(task)
+            assert self._opened.report is not None
+            return self._opened.report
+
+    async def _open(self, task: Task) -> OpenedTask:
+        try:
+            opened = await self._open_or_without_compile(task)
+            async with self._quiet.measuring():
+                return await opening.with_report(opened, self._isolation())
+        except ReferenceFault as fault:
+            raise opening.as_error(fault) from fault
+        except ReferenceLost as error:
+            raise InfraError(str(error), "run it again; if it happens again, try smaller inputs") from error
+
+    async def _open_or_without_compile(self, task: Task) -> OpenedTask:
+        """A compiler that hangs or dies costs the compiled baseline, not the run."""
+        reference = await self._reference_for(task)
+        assert self._spare is not None
+        await self._spare.wait()
+        try:
+            return await opening.open_task(task, reference, compiled=True)
+        except ReferenceLost as error:
+            why = str(error)
+        reference = await self._restart(task)
+        return await opening.open_task(task, reference, compiled=False, why=why)
+
+    async def _reference_for(self, task: Task) -> ReferenceSide:
+        if self._opened is not None or self._described is None or self._described[0] != task.target:
+            await self._describe(task.target)
+        assert self._described is not None
+        return self._described[1]
+
+    async def _restart(self, task: Task) -> ReferenceSide:
+        """A new reference process for the same module; the file must not have changed meanwhile."""
+        before = self._described
+        reference, description = await opening.start_reference(task.target, self._settings.device)
+        if before is not None and description != before[2]:
+            await reference.stop()
+            raise InfraError(f"{task.target.path} changed while it was judged", "start again")
+        self._described = (task.target, reference, description)
+        return reference
+
+    def _isolation(self) -> TaskReport:
+        return TaskReport(baselines=(), isolation=self._sandbox.level, isolation_note=self._sandbox.note)
+
+    async def judge(
+        self, task: Task, candidate: Candidate, *, final: bool = False, watch: StageWatch | None = None
+    ) -> Verdict:
+        """Rules, build, integrity pass, timing. `final`: three fresh processes and thirty rounds or more."""
+        start, findings = time.monotonic(), Findings()
+        report = await self.open_task(task)
+        try:
+            samples = await self._stages(task, candidate, final, watch or _ignore, findings)
+            findings.comparisons = compare_all(samples, report.noise_floor)
+            outcome, detail, log = Outcome.CORRECT, "correct in every round", ""
+        except BuildFault as fault:
+            findings.build = fault.report
+            outcome, detail, log = fault.outcome, fault.detail, fault.log
+        except CandidateFault as fault:
+            outcome, detail, log = fault.outcome, fault.detail, fault.log
+        except (ReferenceLost, ReferenceFault, KevinError) as error:
+            outcome, detail, log = Outcome.INFRA, str(error), ""
+        return self._verdict(report, findings, outcome, detail, log, time.monotonic() - start)
+
+    def _verdict(
+        self, report: TaskReport, findings: Findings, outcome: Outcome, detail: str, log: str, wall_s: float
+    ) -> Verdict:
+        return Verdict(
+            outcome=outcome,
+            detail=detail,
+            log=log,
+            comparisons=findings.comparisons,
+            checks=findings.checks,
+            weights=findings.weights,
+            seeds=findings.seeds,
+            build=findings.build,
+            isolation=report.isolation,
+            rules=self._settings.rules,
+            reference_precision=report.reference_precision,
+            weak_check=report.weak_check,
+            wall_s=wall_s,
+        )
+
+    async def _stages(
+        self, task: Task, candidate: Candidate, final: bool, tell: StageWatch, findings: Findings
+    ) -> Samples:
+        follow_rules(candidate, self._settings.rules)
+        tell(Stage.BUILDING)
+        async with self._quiet.building():
+            built = await self._build(task, candidate)
+        findings.build = built.report
+        async with self._quiet.measuring():
+            return await self._twice(task, built, final, tell, findings)
+
+    async def _build(self, task: Task, candidate: Candidate) -> Built:
+        return await build_candidate(
+            task,
+            candidate,
+            sandbox=self._contained,
+            cache=self._settings.cache,
+            timeout_s=self._settings.build_timeout_s,
+        )
+
+    async def _twice(self, task: Task, built: Built, final: bool, tell: StageWatch, findings: Findings) -> Samples:
+        """A second time, with everything of ours started anew, when the first failed through us."""
+        try:
+            return await self._processes(built, final, tell, findings)
+        except (ReferenceLost, InfraError):
+            findings.seeds = ()
+            await self._reopen(task)
+            return await self._processes(built, final, tell, findings)
+
+    async def _reopen(self, task: Task) -> None:
+        assert self._opened is not None
+        before, self._opened = self._opened, None
+        await before.close()
+        reference = await self._restart(task)
+        compiled = COMPILE in before.baselines
+        opened = await opening.open_task(task, reference, compiled=compiled, why=dict(before.missing).get(COMPILE, ""))
+        self._opened = opening.with_old_report(opened, before)
+
+    async def _processes(self, built: Built, final: bool, tell: StageWatch, findings: Findings) -> Samples:
+        """One worker, or three fresh ones whose samples are put together."""
+        samples: Samples = {}
+        for _ in range(NUM_FINAL_PROCESSES if final else 1):
+            for name, times in (await self._one_process(built, final, tell, findings)).items():
+                samples.setdefault(name, []).extend(times)
+        return samples
+
+    async def _one_process(self, built: Built, final: bool, tell: StageWatch, findings: Findings) -> Samples:
+        assert self._spare is not None
+        assert self._opened is not None
+        plan = self._opened.plan
+        plan = replace(plan, min_rounds=FINAL_MIN_ROUNDS) if final else plan
+        worker = await self._spare.take()
+        try:
+            return await examine(self._opened, worker, built, plan, findings, tell)
+        finally:
+            await worker.stop()
+            self._spare.prepare()
+
+    async def _close(self) -> None:
+        """End every program of ours; safe to call at any time."""
+        if self._opened is not None:
+            self._opened.arenas.close()
+        if self._described is not None:
+            await self._described[1].stop()
+        if self._spare is not None:
+            await self._spare.close()
+        self._opened = self._described = self._spare = None
+
+
+def make_scratch(cache: Path) -> Path:
+    """A folder of this process's own; those of processes that were killed are removed."""
+    parent = cache / "scratch"
+    parent.mkdir(parents=True, exist_ok=True)
+    for old in parent.iterdir():
+        if not psutil.pid_exists(int(old.name.split("-")[0])):
+            shutil.rmtree(old, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=parent))

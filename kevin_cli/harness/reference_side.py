@@ -1,0 +1,135 @@
+"""The reference process as the controller sees it: one method for each thing that it is asked.
+
+It runs the user's module in the user's environment, so it may assert, hang or run out of memory. All of
+that is `ReferenceLost`, or `ReferenceFault` when it could still say what was wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kevin_cli.errors import MachineError
+from kevin_cli.harness.faults import ReferenceFault, ReferenceLost, last_line
+from kevin_cli.harness.program import Launch, Program, Reply
+from kevin_cli.harness.wire import LARGE_CAP_BYTES, ChannelClosed, DeadlineExceeded, Kind, ProtocolError
+
+READY_TIMEOUT_S = 120.0
+ASK_TIMEOUT_S = 180.0
+COMPILE_TIMEOUT_S = 420.0
+
+
+@dataclass(frozen=True, slots=True)
+class Arenas:
+    """The memory that the reference shares: its layout as JSON, and descriptors of inputs, outputs, weights."""
+
+    layout: dict[str, Any]
+    fds: tuple[int, ...]
+
+    @property
+    def num_slots(self) -> int:
+        return int(self.layout["num_slots"])
+
+    def close(self) -> None:
+        for fd in self.fds:
+            os.close(fd)
+
+
+class ReferenceSide:
+    """A running reference process."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    @classmethod
+    async def start(cls, launch: Launch) -> ReferenceSide:
+        """Start it and wait until it has imported torch. Raises `MachineError` when it can't."""
+        program = await Program.start(launch)
+        try:
+            await program.ready(timeout_s=READY_TIMEOUT_S)
+        except (ChannelClosed, DeadlineExceeded, ProtocolError) as error:
+            await program.stop()
+            raise _cannot_start(launch.python, await program.printed()) from error
+        return cls(program)
+
+    async def stop(self) -> None:
+        await self._program.stop()
+
+    async def describe(self, path: str, class_name: str, device: str) -> dict[str, Any]:
+        return await self._ask("describe", path=path, class_name=class_name, device=device)
+
+    async def open(self, max_bytes: int) -> Arenas:
+        reply = await self._exchange({"op": "open", "max_bytes": max_bytes}, ASK_TIMEOUT_S)
+        return Arenas(reply.frame.json(), reply.frame.fds)
+
+    async def probe(self) -> dict[str, Any]:
+        return await self._ask("probe")
+
+    async def calibrate(self, seed: int) -> dict[str, Any]:
+        return await self._ask("calibrate", seed=seed)
+
+    async def baselines(self) -> dict[str, Any]:
+        answer: dict[str, Any] = (await self._exchange({"op": "baselines"}, COMPILE_TIMEOUT_S)).frame.json()
+        return answer
+
+    async def construct_hashes(self) -> dict[str, str]:
+        """sha256 of each parameter's bytes after construction, by name."""
+        answer = await self._ask("construct_hashes")
+        return {entry["name"]: entry["sha256"] for entry in answer["parameters"]}
+
+    async def set_weights(self, seed: int | None) -> None:
+        await self._ask("set_weights", seed=seed)
+
+    async def draw(self, slot: int, seed: int, stratum: str) -> None:
+        await self._ask("draw", slot=slot, seed=seed, stratum=stratum)
+
+    async def check(self, slot: int) -> dict[str, Any]:
+        return await self._ask("check", slot=slot)
+
+    async def fill(self, seed: int, num_slots: int) -> None:
+        await self._ask("fill", seed=seed, num_slots=num_slots)
+
+    async def run(self, baseline: str, slots: Sequence[int]) -> int:
+        """Nanoseconds on our clock for one baseline over the slots."""
+        body = {"op": "run", "baseline": baseline, "slots": list(slots)}
+        return (await self._exchange(body, ASK_TIMEOUT_S)).elapsed_ns
+
+    async def check_block(self, slots: Sequence[int]) -> dict[str, Any]:
+        return await self._ask("check_block", slots=list(slots))
+
+    async def _ask(self, op: str, **arguments: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = (await self._exchange({"op": op, **arguments}, ASK_TIMEOUT_S)).frame.json()
+        return answer
+
+    async def _exchange(self, body: dict[str, Any], timeout_s: float) -> Reply:
+        try:
+            reply = await self._program.ask(body, timeout_s=timeout_s, cap_bytes=LARGE_CAP_BYTES)
+        except (ChannelClosed, ProtocolError) as error:
+            ending = await self._program.ending()
+            printed = last_line(await self._program.printed())
+            raise ReferenceLost(f"the reference process {ending} at {body['op']!r}: {printed}") from error
+        except DeadlineExceeded as error:
+            await self.stop()
+            raise ReferenceLost(f"the reference process did not answer {body['op']!r} in {timeout_s:.0f} s") from error
+        if reply.frame.kind is Kind.FAULT:
+            fault = reply.frame.json()
+            raise ReferenceFault(fault["message"], fault.get("hint", ""), fault.get("where", "internal"))
+        return reply
+
+
+def _cannot_start(python: str, printed: str) -> MachineError:
+    if "No module named 'torch'" in printed:
+        return MachineError(
+            f"{python} has no torch", "install torch there, or name the interpreter that has it with --python"
+        )
+    return MachineError(
+        f"{python} cannot run the reference process: {last_line(printed)}", f"try: {python} -c 'import torch'"
+    )
+
+
+def reference_launch(python: str) -> Launch:
+    """The user's module runs in the user's own surroundings."""
+    return Launch(program="reference", python=python, env=dict(os.environ), cwd=Path.cwd())

@@ -1,0 +1,206 @@
+"""A worker process as the controller sees it, and the one that waits so that no candidate has to.
+
+Whatever a worker does wrong after it was given a candidate is the candidate's fault, in the words of
+the outcomes; before that it is ours. A worker serves one candidate and is killed afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kevin_cli.errors import InfraError
+from kevin_cli.harness.faults import CandidateFault, last_line
+from kevin_cli.harness.program import Launch, Program, Reply
+from kevin_cli.harness.reference_side import Arenas
+from kevin_cli.harness.sandbox import Sandbox
+from kevin_cli.harness.wire import (
+    ChannelClosed,
+    DeadlineExceeded,
+    Kind,
+    ParameterEntry,
+    ProtocolError,
+    unpack_parameters,
+)
+from kevin_cli.types import DeviceKind, Outcome, Task
+
+READY_TIMEOUT_S = 120.0
+OPEN_TIMEOUT_S = 60.0
+BROKEN = (ChannelClosed, DeadlineExceeded, ProtocolError)
+STEPS = {"load": "while it was imported", "weights": "while its weights were set", "run": "in a call"}
+OUTCOMES = {"shape": Outcome.MISMATCH}
+"""Every other stage that a worker names is a crash; a worker cannot call anything our fault."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What workers are started in."""
+
+    python: str
+    device: DeviceKind
+    sandbox: Sandbox
+    scratch: Path
+
+
+class WorkerSide:
+    """One worker: started, warm, then given one candidate."""
+
+    def __init__(self, program: Program, inbox: Path, call_timeout_s: float) -> None:
+        self._program = program
+        self._inbox = inbox
+        self._call_timeout_s = call_timeout_s
+
+    @classmethod
+    async def start(cls, around: Surroundings, call_timeout_s: float) -> WorkerSide:
+        """Start one and wait until it is warm. Raises `InfraError`."""
+        home = Path(tempfile.mkdtemp(prefix="worker-", dir=around.scratch))
+        inbox = home / "inbox"
+        inbox.mkdir()
+        program = await Program.start(_launch(around, home, inbox))
+        worker = cls(program, inbox, call_timeout_s)
+        try:
+            await program.ready(timeout_s=READY_TIMEOUT_S)
+        except asyncio.CancelledError:
+            await worker.stop()
+            raise
+        except BROKEN as error:
+            await worker.stop()
+            raise InfraError(f"a worker did not start: {last_line(await program.printed())}") from error
+        return worker
+
+    async def stop(self) -> None:
+        """Kill it and remove what it was given."""
+        await self._program.stop()
+        shutil.rmtree(self._inbox.parent, ignore_errors=True)
+
+    async def open(self, task: Task, arenas: Arenas) -> None:
+        """Map the arenas. Nothing of a candidate is there yet, so a failure is ours: `InfraError`."""
+        body = {
+            "op": "open",
+            "device": task.contract.device.value,
+            "layout": arenas.layout,
+            "inputs": asdict(task.inputs),
+            "input_specs": [asdict(spec) for spec in task.contract.inputs],
+            "outputs": asdict(task.outputs),
+            "output_specs": [asdict(spec) for spec in task.output_specs],
+            "weight_specs": {spec.name: {"shape": spec.shape, "dtype": spec.dtype} for spec in task.parameters},
+        }
+        try:
+            reply = await self._program.ask(body, timeout_s=OPEN_TIMEOUT_S, fds=arenas.fds)
+        except BROKEN as error:
+            await self._program.stop()
+            raise InfraError(f"a worker died before it had a candidate: {await self._program.printed()}") from error
+        if reply.frame.kind is not Kind.DONE:
+            raise InfraError(f"a worker cannot map the arenas: {_fault_text(reply)[1]}")
+
+    async def load(self, task: Task, built: Path) -> tuple[ParameterEntry, ...]:
+        """Give it the candidate: a folder with `candidate.py` and its libraries. Answers its parameters."""
+        await asyncio.to_thread(shutil.copytree, built, self._inbox, dirs_exist_ok=True)
+        body = {
+            "op": "load",
+            "candidate": str(self._inbox / "candidate.py"),
+            "build": str(self._inbox),
+            "device": task.contract.device.value,
+            "init": asdict(task.init),
+            "init_keywords": asdict(task.init_keywords),
+            "training": task.training,
+        }
+        reply = await self._ask(body, Kind.LOADED)
+        try:
+            return unpack_parameters(reply.frame.payload)
+        except ProtocolError as error:
+            raise CandidateFault(Outcome.TAMPERED, str(error)) from error
+
+    async def weights(self, pairs: Sequence[tuple[str, str]]) -> None:
+        await self._ask({"op": "weights", "map": [list(pair) for pair in pairs]}, Kind.DONE)
+
+    async def run(self, slots: Sequence[int]) -> int:
+        """Call it once for each slot; nanoseconds on our clock."""
+        return (await self._ask({"op": "run", "slots": list(slots)}, Kind.DONE)).elapsed_ns
+
+    async def _ask(self, body: Mapping[str, Any], expected: Kind) -> Reply:
+        """Raises `CandidateFault` for everything that is not the expected answer."""
+        step = STEPS[body["op"]]
+        try:
+            reply = await self._program.ask(body, timeout_s=self._call_timeout_s)
+            if reply.frame.fds:
+                raise ProtocolError("descriptors came with an answer")
+            if reply.frame.kind is Kind.FAULT:
+                raise _fault(reply)
+            if reply.frame.kind is not expected:
+                raise ProtocolError(f"{reply.frame.kind.name} instead of {expected.name}")
+        except DeadlineExceeded as error:
+            await self._program.stop()
+            raise CandidateFault(
+                Outcome.TIMED_OUT, f"the candidate did not finish within {self._call_timeout_s:g} s, {step}"
+            ) from error
+        except ProtocolError as error:
+            await self._program.stop()
+            raise CandidateFault(Outcome.TAMPERED, f"the candidate wrote to the judge's channel: {error}") from error
+        except ChannelClosed as error:
+            ending = await self._program.ending()
+            printed = await self._program.printed()
+            raise CandidateFault(Outcome.CRASHED, f"the candidate's process {ending}, {step}", printed) from error
+        return reply
+
+
+def _launch(around: Surroundings, home: Path, inbox: Path) -> Launch:
+    env = around.sandbox.environment(home)
+    if around.device is DeviceKind.CPU:
+        env["CUDA_VISIBLE_DEVICES"] = ""
+    wrap = around.sandbox.wrap(readable=[inbox], gpu=around.device is DeviceKind.CUDA)
+    return Launch(program="worker", python=around.python, env=env, cwd=home, wrap=wrap)
+
+
+def _fault_text(reply: Reply) -> tuple[str, str]:
+    """(stage, text) of a FAULT; its form is a part of the protocol."""
+    body = reply.frame.json()
+    if not isinstance(body, dict) or not all(isinstance(body.get(key), str) for key in ("stage", "text")):
+        raise ProtocolError("a fault without stage and text")
+    return body["stage"], body["text"]
+
+
+def _fault(reply: Reply) -> CandidateFault:
+    stage, text = _fault_text(reply)
+    return CandidateFault(OUTCOMES.get(stage, Outcome.CRASHED), last_line(text), text)
+
+
+class Spare:
+    """One warm worker is always waiting, so that `import torch` and a GPU context cost no candidate any time."""
+
+    def __init__(self, around: Surroundings, call_timeout_s: float) -> None:
+        self._around = around
+        self._call_timeout_s = call_timeout_s
+        self._waiting: asyncio.Task[WorkerSide] | None = None
+
+    def prepare(self) -> None:
+        """Start the next one in the background, unless one waits already."""
+        if self._waiting is None:
+            self._waiting = asyncio.create_task(WorkerSide.start(self._around, self._call_timeout_s))
+
+    async def take(self) -> WorkerSide:
+        """The waiting one; the caller stops it. Raises `InfraError` when workers do not start."""
+        self.prepare()
+        assert self._waiting is not None
+        waiting, self._waiting = self._waiting, None
+        return await waiting
+
+    async def wait(self) -> None:
+        """Until the one that is being started is warm, so that its start disturbs no measurement."""
+        if self._waiting is not None:
+            await asyncio.wait([self._waiting])
+
+    async def close(self) -> None:
+        """End the one that waits."""
+        if self._waiting is None:
+            return
+        waiting, self._waiting = self._waiting, None
+        waiting.cancel()
+        with contextlib.suppress(asyncio.CancelledError, InfraError):
+            await (await waiting).stop()
