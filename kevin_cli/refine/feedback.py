@@ -8,7 +8,7 @@ lines, with everything a candidate could have written fenced as untrusted. No fo
 
 from __future__ import annotations
 
-from kevin_cli.refine.untrusted import clean, cut, fenced
+from kevin_cli.refine.untrusted import clean, fenced
 from kevin_cli.types import Comparison, Outcome, OutputCheck, Style, Verdict
 
 LOG_CAP_CHARS = 8000
@@ -77,7 +77,13 @@ def _published_speedup(verdict: Verdict) -> float:
 def _message(verdict: Verdict) -> str:
     if verdict.outcome is Outcome.BUILD_FAILED and verdict.log:
         return verdict.log
-    return "\n".join(part for part in (verdict.detail, verdict.log) if part)
+    differences = [_difference(check) for check in verdict.checks if not check.passed]
+    return "\n".join(part for part in (verdict.detail, *differences, verdict.log) if part)
+
+
+def _difference(check: OutputCheck) -> str:
+    """Largest and typical difference, which is what the original's message held."""
+    return f"output {check.index}: largest difference {check.max_error:.3g}, RMS difference {check.rms_error:.3g}"
 
 
 # --- the plain forms -------------------------------------------------------------------------------
@@ -112,7 +118,7 @@ def _check_line(check: OutputCheck) -> str:
     )
     if check.precision_class:
         line += f" An error of this size is typical of {check.precision_class}."
-    return line + (f" {cut(check.detail, 300)}" if check.detail else "")
+    return line + (f" {clean(check.detail, cap_chars=300)}" if check.detail else "")
 
 
 def _speeds(verdict: Verdict) -> list[str]:

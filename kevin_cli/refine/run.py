@@ -167,7 +167,7 @@ async def _judge_again(run: _Run) -> Ending:
         if comparison and comparison.is_faster:
             return run.ending(outcome="faster", winner=place, final=verdict, note=run.limit)
         if known.final is None or not known.final.is_correct:
-            note = _why_not(verdict)
+            note = "; ".join(part for part in (_why_not(verdict), run.limit) if part)
             known = run.ending(outcome=_without_gain(run), winner=place, final=verdict, note=note)
     return known
 
