@@ -56,12 +56,14 @@ class Settings(BaseSettings):
     """The folder in which `<name>_kevin/` is written."""
     seed: int = Field(0, ge=0)
     """Of the proposals. The judge's seeds are secret and never come from here."""
-    timeout: float = Field(300.0, gt=0)
-    """Seconds that one proposal, one build or one run of a candidate may take."""
+    timeout: float | None = Field(None, gt=0)
+    """Seconds that one proposal, one build or one run of a candidate may take; `None`: a limit for each."""
     max_time: float | None = Field(None, gt=0)
     """Seconds for the whole search."""
     max_tokens: int | None = Field(None, gt=0)
     """Completion tokens for the whole search."""
+    completion_tokens: int = Field(16384, gt=0)
+    """Limit of one completion; no flag of its own."""
     isolation: Isolation = Isolation.PROCESS
     """The weakest containment that is acceptable."""
     runs: Path = Path(".kevin/runs")

@@ -7,62 +7,79 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from kevin_cli.refine.result import Ending, RunResult
 from kevin_cli.show.baselines import weak_check_line
-from kevin_cli.show.words import is_decided, seconds_text, speed_text, time_text
+from kevin_cli.show.turns import label
+from kevin_cli.show.words import OUTCOME_WORDS, colour_of, is_decided, seconds_text, speed_text, time_text
 from kevin_cli.types import Comparison, TaskReport, Verdict
 
-COLOURS = {"faster": "green", "slower": "red", "no difference": "yellow"}
+ENDINGS = {
+    "faster": "faster than {}",
+    "no_gain": "no kernel found that is faster than {}",
+    "budget": "a limit that you set ran out before a kernel faster than {} was found",
+    "interrupted": "interrupted",
+    "nothing_to_optimize": "nothing to optimise",
+}
 
 
-def comparison_lines(verdict: Verdict) -> list[Text]:
-    """One line for each baseline, the decided word coloured, with the interval and the noise floor."""
-    return [_comparison_line(comparison) for comparison in verdict.comparisons]
-
-
-def _comparison_line(comparison: Comparison) -> Text:
+def comparison_line(comparison: Comparison) -> Text:
+    """The sentence, coloured by its word, and below it the times, the interval and the noise floor."""
     colour = "green" if comparison.is_faster else "red" if comparison.is_slower else "yellow"
     style = f"bold {colour}" if is_decided(comparison) else colour
-    detail = (
-        f"\n    {time_text(comparison.candidate_timing.median_us)} against "
-        f"{time_text(comparison.baseline_timing.median_us)}, ratio {comparison.low:.2f} … {comparison.high:.2f} "
-        f"(95 %), noise {comparison.noise_floor * 100:.1f} %"
-    )
-    return Text.assemble("  ", (speed_text(comparison), style), (detail, "dim"))
+    times = f"{time_text(comparison.candidate_timing.median_us)}, was {time_text(comparison.baseline_timing.median_us)}"
+    interval = f"95 %: {comparison.low:.2f} … {comparison.high:.2f}, noise {comparison.noise_floor * 100:.1f} %"
+    return Text.assemble("  ", (speed_text(comparison), style), (f"\n    {times}; {interval}", "dim"))
 
 
 def conditions_line(verdict: Verdict, report: TaskReport) -> Text:
     """Where and how the numbers were had."""
-    checked = f"{len(verdict.seeds)} secret seeds, reference in {verdict.reference_precision or 'float64'}"
     device = report.device_name or "this machine"
-    return Text(f"  on {device}; isolation: {verdict.isolation.value}; checked on {checked}", style="dim")
+    checked = f"checked on {len(verdict.seeds)} secret seeds against {verdict.reference_precision or 'float64'}"
+    return Text(f"  on {device}; {checked}; isolation: {verdict.isolation.value}", style="dim")
 
 
-def winner_block(verdict: Verdict, report: TaskReport, who: str = "kevin's kernel") -> RenderableType:
-    """`kevin's kernel ran / 1.83 ± 0.04 times faster than eager`, conditions, and the weak check if any."""
-    lines = [Text(f"{who} ran", style="bold"), *comparison_lines(verdict), conditions_line(verdict, report)]
+def verdict_block(verdict: Verdict, report: TaskReport, who: str) -> RenderableType:
+    """`kevin's kernel ran / 1.83 ± 0.04 times faster than eager`; or how far an incorrect candidate got."""
+    lines: list[RenderableType] = []
+    if verdict.is_correct:
+        lines += [Text(f"{who} ran", style="bold"), *map(comparison_line, verdict.comparisons)]
+        lines.append(conditions_line(verdict, report))
+    else:
+        word = (OUTCOME_WORDS[verdict.outcome], colour_of(verdict.outcome))
+        lines.append(Text.assemble((f"{who}: ", "bold"), word, f": {verdict.detail}"))
+        if verdict.log:
+            lines.append(Text(verdict.log.rstrip(), style="dim"))
     weak = verdict.weak_check or report.weak_check
     return Group(*lines, *([weak_check_line(weak)] if weak else []))
 
 
-def written_block(output: Path, class_name: str) -> RenderableType:
-    """Where the package is and how to use it."""
-    return Group(
-        Text.assemble("written to ", (str(output), "bold")),
-        Text(f"  from {output.name} import {class_name}   # in place of your own; see VERIFICATION.md"),
-    )
+def ending_block(
+    result: RunResult, report: TaskReport | None, *, class_name: str, run: Path, output: Path | None
+) -> RenderableType:
+    """What came of a run: the winner's numbers, one line of outcome, where everything lies."""
+    lines: list[RenderableType] = []
+    if result.ending.final and report:
+        lines.append(verdict_block(result.ending.final, report, "kevin's kernel"))
+    lines.append(_outcome_line(result))
+    if output:
+        lines.append(Text.assemble("written to ", (str(output), "bold")))
+        lines.append(Text(f"  from {output.name} import {class_name}   # in place of your own", style="dim"))
+    elif result.ending.winner:
+        lines.append(Text(f"the best so far: {_source_path(result.ending, run)}"))
+    return Group(*lines, Text(f"the run: {run}", style="dim"))
 
 
-def ending_line(outcome: str, *, turns: int, wall_s: float, baseline: str, run: Path | None) -> Text:
-    """What came of the run, in one line; where the record of it is, in another."""
-    against = "eager" if baseline == "eager" else "the fastest baseline"
-    words = {
-        "faster": f"faster than {against}",
-        "no_gain": f"no kernel found that is faster than {against}",
-        "budget": "a limit that you set ran out before a faster kernel was found",
-        "interrupted": "interrupted",
-        "nothing_to_optimize": "nothing to optimise",
-    }
-    style = "bold green" if outcome == "faster" else "bold yellow"
-    tail = f"\n  the run: {run}" if run else ""
-    count = f"{turns} turn{'' if turns == 1 else 's'} in {seconds_text(wall_s)}"
-    return Text.assemble((words[outcome], style), f"; {count}", (tail, "dim"))
+def _outcome_line(result: RunResult) -> Text:
+    ending, count = result.ending, result.num_turns
+    against = "eager" if ending.baseline == "eager" else "the fastest baseline"
+    style = "bold green" if ending.outcome == "faster" else "bold yellow"
+    tail = f"; {count} turn{'' if count == 1 else 's'} in {seconds_text(ending.wall_s)}"
+    note = f"\n  {ending.note}" if ending.note else ""
+    return Text.assemble((ENDINGS[ending.outcome].format(against), style), tail, note)
+
+
+def _source_path(ending: Ending, run: Path) -> str:
+    assert ending.winner is not None
+    place = ending.winner
+    name = f"t{place.trajectory:02d}-n{place.turn:02d}.py"
+    return f"{run / 'sources' / name} (turn {label(place.trajectory, place.turn)})"

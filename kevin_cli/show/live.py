@@ -16,8 +16,10 @@ from rich.padding import Padding
 from rich.spinner import Spinner
 from rich.text import Text
 
+from kevin_cli.refine.result import speed
+from kevin_cli.refine.settings import BaselineChoice
 from kevin_cli.show.screen import VERBOSE, Screen
-from kevin_cli.show.turns import label, stage_line, turn_change, turn_line, wanted
+from kevin_cli.show.turns import label, stage_line, turn_change, turn_line
 from kevin_cli.show.words import seconds_text
 from kevin_cli.types import Event, Stage, Task, Trajectory, Turn
 
@@ -27,7 +29,7 @@ REFRESH_PER_SECOND = 4
 class Progress:
     """Watches a run: `with Progress(...) as progress: optimize(..., watch=progress.watch)`."""
 
-    def __init__(self, screen: Screen, task: Task, baseline: str) -> None:
+    def __init__(self, screen: Screen, task: Task, baseline: BaselineChoice) -> None:
         self._screen, self._task, self._baseline = screen, task, baseline
         self._under_way: dict[int, tuple[Event, float]] = {}
         self._trajectories: dict[int, Trajectory] = {}
@@ -74,7 +76,7 @@ class Progress:
             self._screen.say(Padding(turn_change(trajectory, len(trajectory.turns) - 1), (0, 0, 1, 5)))
 
     def _is_new_best(self, turn: Turn) -> bool:
-        comparison = wanted(turn.verdict, self._baseline)
+        comparison = speed(turn.verdict, self._baseline)
         if comparison is None or comparison.median <= self._best:
             return False
         self._best = comparison.median

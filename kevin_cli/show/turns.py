@@ -6,9 +6,11 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from kevin_cli.refine.result import speed
+from kevin_cli.refine.settings import BaselineChoice
 from kevin_cli.show.diff import kernel_change
 from kevin_cli.show.words import OUTCOME_WORDS, colour_of, seconds_text, speed_text
-from kevin_cli.types import Comparison, Event, Trajectory, Turn, Verdict
+from kevin_cli.types import Event, Trajectory, Turn
 
 
 def label(trajectory: int, turn: int) -> str:
@@ -16,15 +18,10 @@ def label(trajectory: int, turn: int) -> str:
     return f"{trajectory + 1}.{turn + 1}"
 
 
-def wanted(verdict: Verdict, baseline: str) -> Comparison | None:
-    """The comparison that decides: against eager, or against the fastest baseline."""
-    return verdict.against("eager") if baseline == "eager" else verdict.against_fastest()
-
-
-def turn_line(trajectory: int, turn: Turn, baseline: str) -> Text:
+def turn_line(trajectory: int, turn: Turn, baseline: BaselineChoice) -> Text:
     """`1.2  correct       1.83 ± 0.04 times faster than eager`, or the outcome and its one line."""
     verdict = turn.verdict
-    comparison = wanted(verdict, baseline)
+    comparison = speed(verdict, baseline)
     text = speed_text(comparison) if comparison else verdict.detail
     build = (
         f"  (built in {seconds_text(verdict.build.wall_s)})" if verdict.build and verdict.build.wall_s >= 0.05 else ""
@@ -53,7 +50,7 @@ def turn_change(trajectory: Trajectory, index: int) -> RenderableType:
     return kernel_change(earlier[-1].candidate.source, turn.candidate.source, names)
 
 
-def turn_block(trajectory: Trajectory, index: int, baseline: str, *, log: bool) -> RenderableType:
+def turn_block(trajectory: Trajectory, index: int, baseline: BaselineChoice, *, log: bool) -> RenderableType:
     """A turn for the replay: its line, the relevant lines of its log, its change."""
     turn = trajectory.turns[index]
     parts: list[RenderableType] = [turn_line(trajectory.index, turn, baseline)]

@@ -1,0 +1,126 @@
+"""`kevin optimize`: the main job, from a file to a verified extension, one step after another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kevin_cli.commands import session as sessions
+from kevin_cli.commands.report import Ended, optimize_object, print_object
+from kevin_cli.commands.session import Order, Session
+from kevin_cli.errors import ExitCode, NothingToOptimizeError
+from kevin_cli.package.write import package_path, refuse_foreign, write
+from kevin_cli.policies.choose import Choice, choose
+from kevin_cli.refine.journal import Journal, open_run
+from kevin_cli.refine.prompt import Setting, opens_think, renderer
+from kevin_cli.refine.result import RunResult
+from kevin_cli.refine.run import optimize as run_loop
+from kevin_cli.refine.settings import RunSettings
+from kevin_cli.settings import Settings
+from kevin_cli.show.final import ending_block
+from kevin_cli.show.live import Progress
+from kevin_cli.tasks.names import task_name
+from kevin_cli.types import DeviceKind, Policy, Target
+
+EXIT_CODES = {
+    "faster": ExitCode.OK,
+    "no_gain": ExitCode.NOT_BETTER,
+    "nothing_to_optimize": ExitCode.NOTHING_TO_DO,
+    "budget": ExitCode.LIMIT_REACHED,
+    "interrupted": ExitCode.INTERRUPTED,
+}
+
+
+def run(target: str, flags: Mapping[str, Any]) -> int:
+    """Returns the exit code. Raises `KevinError` for what the user should read."""
+    order = sessions.take_order(flags)
+    ended = asyncio.run(_optimize(order, sessions.find_target(target, order.settings)))
+    if order.as_json:
+        print_object(optimize_object(ended))
+    return int(EXIT_CODES[ended.outcome])
+
+
+async def _optimize(order: Order, target: Target) -> Ended:
+    device = sessions.find_device(order.settings, target, order.screen)
+    choice = await choose(order.settings.model or None, order.settings.endpoint or None, device=device)
+    try:
+        return await _with_judge(order, target, device, choice)
+    except NothingToOptimizeError as error:
+        if not order.as_json:
+            raise
+        return Ended(
+            task=task_name(target),
+            device=device.value,
+            outcome="nothing_to_optimize",
+            baseline=order.settings.baseline,
+            policy=choice.reason,
+            note=error.message,
+        )
+
+
+async def _with_judge(order: Order, target: Target, device: DeviceKind, choice: Choice) -> Ended:
+    async with sessions.open_judge(order.settings, target, device, choice.rules) as judge:
+        task = await sessions.lower_target(judge, target)
+        refuse_foreign(package_path(task, order.settings.out))
+        session = await sessions.open_session(judge, task, order.screen)
+        order.screen.say(f"model: {choice.reason}")
+        return await _search(order, choice, session)
+
+
+async def _search(order: Order, choice: Choice, session: Session) -> Ended:
+    """Open the policy, run the loop under its journal, write what was found."""
+    run_settings = _run_settings(order.settings, choice)
+    setting = Setting(rules=order.settings.rules or choice.rules, device_name=session.report.device_name)
+    policy = await choice.open(renderer(choice.style, setting=setting), opens_think(choice.style))
+    try:
+        journal = _open_journal(order, session, policy, run_settings)
+        with Progress(order.screen, session.task, order.settings.baseline) as progress:
+            result = await run_loop(session.task, policy, session.judge, run_settings, journal, progress.watch)
+    finally:
+        await policy.close()
+    run, output = journal.folder.resolve(), _write(order.settings, session, result)
+    block = ending_block(result, session.report, class_name=session.task.target.class_name, run=run, output=output)
+    (order.screen.say if order.as_json else order.screen.result)(block)
+    return Ended(
+        task=session.task.name,
+        device=session.task.contract.device.value,
+        outcome=result.ending.outcome,
+        baseline=order.settings.baseline,
+        policy=policy.name,
+        note=result.ending.note,
+        report=session.report,
+        result=result,
+        run=run,
+        output=output,
+    )
+
+
+def _run_settings(settings: Settings, choice: Choice) -> RunSettings:
+    run_settings = RunSettings(
+        style=choice.style,
+        num_turns=settings.turns,
+        num_trajectories=settings.trajectories,
+        baseline=settings.baseline,
+        max_tokens=settings.completion_tokens,
+        seed=settings.seed,
+        time_limit_s=settings.max_time,
+        token_limit=settings.max_tokens,
+    )
+    return replace(run_settings, turn_timeout_s=settings.timeout) if settings.timeout else run_settings
+
+
+def _open_journal(order: Order, session: Session, policy: Policy, run_settings: RunSettings) -> Journal:
+    return open_run(
+        session.task, policy=policy.name, settings=run_settings, report=session.report, root=order.settings.runs
+    )
+
+
+def _write(settings: Settings, session: Session, result: RunResult) -> Path | None:
+    """The package, when the winner held; nothing that was not verified is ever written."""
+    winner, final = result.winner, result.ending.final
+    if result.ending.outcome != "faster" or winner is None or winner.candidate is None or final is None:
+        return None
+    return write(session.task, winner.candidate, final, session.report, settings.out)

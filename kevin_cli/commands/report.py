@@ -1,0 +1,89 @@
+"""The JSON objects of `--json`: one schema, versioned; what was not measured is null, never made up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kevin_cli.refine.result import RunResult
+from kevin_cli.types import Comparison, Task, TaskReport, Verdict
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """What `kevin optimize` came to. What was not reached is `None`."""
+
+    task: str
+    device: str
+    outcome: str
+    """`faster`, `no_gain`, `nothing_to_optimize`, `budget` or `interrupted`."""
+    baseline: str
+    policy: str
+    note: str = ""
+    report: TaskReport | None = None
+    result: RunResult | None = None
+    run: Path | None = None
+    output: Path | None = None
+
+    @property
+    def final(self) -> Verdict | None:
+        """The second verdict of the best candidate: the only one whose numbers are reported."""
+        return self.result.ending.final if self.result else None
+
+
+def optimize_object(ended: Ended) -> dict[str, Any]:
+    """The result of `kevin optimize`."""
+    report = ended.report
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "task": ended.task,
+        "device": ended.device,
+        "outcome": ended.outcome,
+        "speedup": speedup_object(ended.final),
+        "baseline": ended.baseline,
+        "output": str(ended.output) if ended.output else None,
+        "run": str(ended.run) if ended.run else None,
+        "turns": ended.result.num_turns if ended.result else 0,
+        "isolation": report.isolation.value if report else None,
+        "policy": ended.policy,
+        "weak_check": (report.weak_check or None) if report else None,
+        "note": ended.note,
+    }
+
+
+def check_object(task: Task, verdict: Verdict, baseline: str) -> dict[str, Any]:
+    """The result of `kevin check`."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "task": task.name,
+        "device": task.contract.device.value,
+        "outcome": verdict.outcome.value,
+        "detail": verdict.detail,
+        "log": verdict.log,
+        "speedup": speedup_object(verdict) if verdict.is_correct else None,
+        "baseline": baseline,
+        "isolation": verdict.isolation.value,
+        "rules": verdict.rules.value,
+        "weak_check": verdict.weak_check or None,
+    }
+
+
+def speedup_object(verdict: Verdict | None) -> dict[str, Any]:
+    """Median and interval against eager and against compiled; null for what was not compared."""
+    found = {name: verdict.against(name) if verdict else None for name in ("eager", "compile")}
+    return {"vs_eager": _interval(found["eager"]), "vs_compiled": _interval(found["compile"])}
+
+
+def _interval(comparison: Comparison | None) -> dict[str, float] | None:
+    if comparison is None:
+        return None
+    return {"median": comparison.median, "low": comparison.low, "high": comparison.high}
+
+
+def print_object(thing: dict[str, Any]) -> None:
+    """One object on stdout, and nothing else there."""
+    print(json.dumps(thing, indent=1, ensure_ascii=False))

@@ -1,0 +1,103 @@
+"""What `optimize`, `check` and `doctor` share: from the command line to a judge with a task that is ready."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kevin_cli import tasks
+from kevin_cli.errors import MachineError, NothingToOptimizeError
+from kevin_cli.harness.device import choose as choose_device
+from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.settings import Settings, read
+from kevin_cli.show.baselines import baselines_table
+from kevin_cli.show.screen import Screen, open_screen
+from kevin_cli.types import DeviceKind, Rules, Target, Task, TaskReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What was asked for, and how to talk about it."""
+
+    settings: Settings
+    screen: Screen
+    as_json: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A judge that has opened a task: what verdicts need."""
+
+    judge: LocalJudge
+    task: Task
+    report: TaskReport
+
+
+def take_order(flags: Mapping[str, Any]) -> Order:
+    """Apart: how to talk, and what goes into the settings."""
+    given = dict(flags)
+    as_json = given.pop("as_json")
+    screen = open_screen(quiet=given.pop("quiet"), verbose=given.pop("verbose"))
+    return Order(settings=read(given), screen=screen, as_json=as_json)
+
+
+def find_target(text: str, settings: Settings) -> Target:
+    return tasks.parse_target(text, settings.python or None)
+
+
+def find_device(settings: Settings, target: Target, screen: Screen) -> DeviceKind:
+    """The device that was asked for, or the best one that works; says which, and why."""
+    choice = choose_device(settings.device, target.python)
+    screen.say(f"device: {choice.why}")
+    return choice.kind
+
+
+@asynccontextmanager
+async def open_judge(settings: Settings, target: Target, device: DeviceKind, rules: Rules) -> AsyncIterator[LocalJudge]:
+    """The local judge, ended whatever happens inside. `rules` hold unless the user chose others."""
+    make_cache(settings.cache)
+    limits = {"build_timeout_s": settings.timeout, "call_timeout_s": settings.timeout} if settings.timeout else {}
+    judge_settings = JudgeSettings(
+        device=device,
+        rules=settings.rules or rules,
+        python=target.python,
+        cache=settings.cache.absolute(),
+        isolation_minimum=settings.isolation,
+        hidden=(settings.runs.absolute(),),
+        **limits,
+    )
+    async with LocalJudge(judge_settings) as judge:
+        yield judge
+
+
+def make_cache(path: Path) -> None:
+    """Raises `MachineError` when builds can't be kept there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path).close()
+    except OSError as error:
+        raise MachineError(
+            f"can't write to {path}: {error.strerror}", "name another folder with KEVIN_CACHE"
+        ) from error
+
+
+async def lower_target(judge: LocalJudge, target: Target) -> Task:
+    """Raises `TaskError` for what is wrong with the file, `NothingToOptimizeError` when it computes nothing."""
+    task = tasks.lower(target, await judge.describe(target))
+    if not tasks.has_compute(task):
+        raise NothingToOptimizeError(
+            f"{target.class_name} computes nothing: it only passes tensors on", "point at a module with work to do"
+        )
+    return task
+
+
+async def open_session(judge: LocalJudge, task: Task, screen: Screen) -> Session:
+    """Measure the baselines and show them."""
+    screen.say(f"measuring the baselines of {task.name} …")
+    report = await judge.open_task(task)
+    screen.say(baselines_table(task, report))
+    return Session(judge=judge, task=task, report=report)
