@@ -1,0 +1,4 @@
+#pragma once
+#include <kevin/torch.h>
+
+#include <kevin/cuda.h>
