@@ -8,6 +8,7 @@ raises: an answer that can not be used is a `Completion` with `finish_reason == 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from kevin_cli.types import Completion
@@ -52,8 +53,19 @@ def read_completion(body: str, model: str) -> Completion:
     )
 
 
-def read_models(body: str) -> list[tuple[str, str]] | None:
-    """Names of the models a server offers, each with its owner; `None` when this is no such list."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedModel:
+    """One entry of a server's list of models."""
+
+    name: str
+    owner: str = ""
+    """What the server calls itself: `vllm`, `sglang`, `library`."""
+    context_tokens: int | None = None
+    """Prompt and completion together, where the server says it (vLLM, SGLang)."""
+
+
+def read_models(body: str) -> list[ServedModel] | None:
+    """The models a server offers; `None` when this is no such list."""
     try:
         plain = json.loads(body)
     except (ValueError, RecursionError):
@@ -62,7 +74,16 @@ def read_models(body: str) -> list[tuple[str, str]] | None:
     if not isinstance(data, list):
         return None
     entries = [entry for entry in data if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
-    return [(entry["id"], _text(entry.get("owned_by"))) for entry in entries]
+    return [_served(entry) for entry in entries]
+
+
+def _served(entry: dict[str, Any]) -> ServedModel:
+    length = entry.get("max_model_len")
+    return ServedModel(
+        name=entry["id"],
+        owner=_text(entry.get("owned_by")).lower(),
+        context_tokens=length if isinstance(length, int) and length > 0 else None,
+    )
 
 
 def failed(model: str, message: str) -> Completion:

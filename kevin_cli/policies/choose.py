@@ -28,6 +28,8 @@ class Choice:
     """One line for the user: which policy, and why this one."""
     style: Style
     rules: Rules
+    context_tokens: int | None = None
+    """Prompt and completion together, where it is known."""
 
 
 async def choose(model: str | None, endpoint: str | None, *, device: DeviceKind) -> Choice:
@@ -57,8 +59,9 @@ def rules_for(style: Style) -> Rules:
     return Rules.KERNELS if style is Style.KEVIN else Rules.LIBRARY
 
 
-def _choice(open_policy: Open, reason: str, style: Style) -> Choice:
-    return Choice(open=open_policy, reason=reason, style=style, rules=rules_for(style))
+def _choice(open_policy: Open, reason: str, style: Style, context_tokens: int | None = None) -> Choice:
+    rules = rules_for(style)
+    return Choice(open=open_policy, reason=reason, style=style, rules=rules, context_tokens=context_tokens)
 
 
 def _embedded(why: str, device: DeviceKind) -> Choice:
@@ -82,7 +85,7 @@ def _scripted(path: Path, device: DeviceKind) -> Choice:
 
 
 def _transformers(path: Path, device: DeviceKind) -> Choice:
-    from kevin_cli.policies.transformers import TransformersPolicy, check_directory
+    from kevin_cli.policies.transformers import TransformersPolicy, check_directory, context_tokens
 
     if not path.exists():
         hint = "give a model directory, 'embedded', or --endpoint URL for a model behind a server"
@@ -94,7 +97,8 @@ def _transformers(path: Path, device: DeviceKind) -> Choice:
             TransformersPolicy.load, path, render, opens_think=opens_think, device=device.value
         )
 
-    return _choice(open_policy, f"transformers, in process ({path})", style_for(path.name, device))
+    reason = f"transformers, in process ({path})"
+    return _choice(open_policy, reason, style_for(path.name, device), context_tokens(path))
 
 
 async def _http(endpoint: str, model: str, device: DeviceKind) -> Choice:
@@ -105,4 +109,6 @@ async def _http(endpoint: str, model: str, device: DeviceKind) -> Choice:
 
         return HttpPolicy(server, render, opens_think=opens_think)
 
-    return _choice(open_policy, f"{server.model} at {place(endpoint)}", style_for(server.model, device))
+    served = server.model
+    reason = f"{served.name} at {place(endpoint)}"
+    return _choice(open_policy, reason, style_for(served.name, device), served.context_tokens)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kevin_cli.errors import EndpointError
-from kevin_cli.policies.answers import excerpt, one_line, read_models
+from kevin_cli.policies.answers import ServedModel, excerpt, one_line, read_models
 
 if TYPE_CHECKING:
     import openai
@@ -24,12 +24,10 @@ CONNECT_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """An endpoint that answered."""
+    """An endpoint that answered, and the model to ask there."""
 
     endpoint: str
-    model: str
-    owner: str = ""
-    """What the server calls itself in its list of models: `vllm`, `sglang`, `library`."""
+    model: ServedModel
 
 
 async def check(endpoint: str, model: str = "", *, timeout_s: float = CHECK_TIMEOUT_S) -> Server:
@@ -98,19 +96,19 @@ def _choose(endpoint: str, model: str, body: str, url: str) -> Server:
     if models is None:
         message = f"{url} answers, but not with a list of models: {excerpt(body)!r}"
         raise EndpointError(message, "the URL of an OpenAI-compatible server usually ends in /v1")
-    names = [name for name, _ in models]
+    names = [served.name for served in models]
     if not model and not names:
         raise EndpointError(f"{url} lists no model", "load a model into the server, or give its name with --model")
     if not model and len(names) > 1:
         raise EndpointError(f"{url} lists {len(names)} models", f"say which with --model: {', '.join(names[:6])}")
-    model = model or names[0]
-    return Server(endpoint=endpoint, model=model, owner=dict(models).get(model, ""))
+    chosen = (served for served in models if not model or served.name == model)
+    return Server(endpoint=endpoint, model=next(chosen, ServedModel(name=model)))
 
 
 def _without_list(endpoint: str, model: str, error: openai.APIStatusError, url: str) -> Server:
     """A server without a list of models is fine when the model is named; other refusals are not."""
     if error.status_code in (404, 405, 501) and model:
-        return Server(endpoint=endpoint, model=model)
+        return Server(endpoint=endpoint, model=ServedModel(name=model))
     raise EndpointError(f"{url} refuses: {status_line(error)}", _hint(error.status_code)) from error
 
 

@@ -11,6 +11,7 @@ a tokenizer a token is taken for four characters.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,8 +25,15 @@ CountTokens = Callable[[str], int]
 Render = Callable[[Trajectory, CountTokens | None], tuple[Message, ...]]
 
 MAX_RETRIES = 4
+MIN_ANSWER_TOKENS = 64
+"""Less room than this is a prompt that is too long."""
 CONTINUING_SERVERS = {"vllm", "sglang"}
 """Servers (`owned_by`) that can continue an opened assistant message; others rely on their chat template."""
+
+# OpenAI; vLLM and SGLang: a limit on the answer, the context, and what the prompt takes of it.
+_AT_MOST = re.compile(r"at most (\d+) completion tokens")
+_CONTEXT = re.compile(r"maximum context length (?:is|of) (\d+)")
+_PROMPT = re.compile(r"(\d+) (?:input tokens|tokens from the input|(?:tokens )?in the (?:messages|prompt|input))")
 
 
 @dataclass
@@ -35,10 +43,14 @@ class _Dialect:
     token_field: str = "max_tokens"
     sends_temperature: bool = True
     sends_seed: bool = True
+    max_tokens: int | None = None
 
     def learn(self, complaint: str) -> bool:
-        """Whether the complaint names a field that can be left out or renamed."""
-        if "max_completion_tokens" in complaint and self.token_field == "max_tokens":
+        """Whether the complaint says what to send instead: a smaller, a renamed or no field."""
+        room = room_for_answer(complaint)
+        if room is not None and room >= MIN_ANSWER_TOKENS and (self.max_tokens is None or room < self.max_tokens):
+            self.max_tokens = room
+        elif room is None and "max_completion_tokens" in complaint and self.token_field == "max_tokens":
             self.token_field = "max_completion_tokens"
         elif "temperature" in complaint and self.sends_temperature:
             self.sends_temperature = False
@@ -49,12 +61,21 @@ class _Dialect:
         return True
 
     def fields(self, limits: Limits) -> dict[str, Any]:
-        fields: dict[str, Any] = {self.token_field: limits.max_tokens}
+        max_tokens = min(limits.max_tokens, self.max_tokens or limits.max_tokens)
+        fields: dict[str, Any] = {self.token_field: max_tokens}
         if self.sends_temperature:
             fields["temperature"] = limits.temperature
         if self.sends_seed:
             fields["seed"] = limits.seed
         return fields
+
+
+def room_for_answer(complaint: str) -> int | None:
+    """How many completion tokens the server would take, where its complaint says so."""
+    if at_most := _AT_MOST.search(complaint):
+        return int(at_most[1])
+    context, prompt = _CONTEXT.search(complaint), _PROMPT.search(complaint)
+    return int(context[1]) - int(prompt[1]) if context and prompt else None
 
 
 class HttpPolicy:
@@ -63,10 +84,10 @@ class HttpPolicy:
     def __init__(
         self, server: Server, render: Render, *, opens_think: bool = False, max_retries: int = MAX_RETRIES
     ) -> None:
-        self.name = f"http {server.model} at {place(server.endpoint)}"
-        self._model = server.model
+        self.name = f"http {server.model.name} at {place(server.endpoint)}"
+        self._model = server.model.name
         self._render = render
-        self._continues = opens_think and server.owner.lower() in CONTINUING_SERVERS
+        self._continues = opens_think and server.model.owner in CONTINUING_SERVERS
         self._dialect = _Dialect()
         self._client = client(server.endpoint, max_retries)
 

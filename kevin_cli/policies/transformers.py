@@ -11,6 +11,7 @@ from the network: a directory that lacks a part is a `UsageError`.
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -40,6 +41,16 @@ def check_directory(path: Path) -> None:
         raise UsageError(f"{path} has no weights", hint)
     if not any((path / name).is_file() for name in _TOKENIZERS):
         raise UsageError(f"{path} has no tokenizer", hint)
+
+
+def context_tokens(path: Path) -> int | None:
+    """How many tokens the model reads, as its config.json says; `UsageError` when that is not JSON."""
+    try:
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UsageError(f"{path / 'config.json'} is not JSON: {error}", "is the directory complete?") from error
+    length = config.get("max_position_embeddings") if isinstance(config, dict) else None
+    return length if isinstance(length, int) else None
 
 
 class TransformersPolicy:

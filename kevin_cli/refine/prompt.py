@@ -31,6 +31,7 @@ Render = Callable[[Trajectory, CountTokens | None], tuple[Message, ...]]
 MARGIN_TOKENS = 32
 KEVIN_BUDGET_TOKENS = 8192
 """Longest prompt in the published run."""
+GENERAL_BUDGET_TOKENS = 16384
 CHARS_PER_TOKEN = 4
 NO_ANSWER = "(no complete answer)"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -50,6 +51,12 @@ class Setting:
 def opens_think(style: Style) -> bool:
     """Whether the generation prompt ends in an opened `<think>`, for policies to see to."""
     return style is Style.KEVIN
+
+
+def prompt_budget(style: Style, context_tokens: int | None) -> int:
+    """How long a prompt may be: Kevin's 8192, others 16384; never more than half of what the model reads."""
+    budget = KEVIN_BUDGET_TOKENS if style is Style.KEVIN else GENERAL_BUDGET_TOKENS
+    return budget if context_tokens is None else min(budget, context_tokens // 2)
 
 
 def count_characters(text: str) -> int:
