@@ -24,15 +24,16 @@ def task_line(task: Task, device_name: str) -> Text:
 def baselines_table(task: Task, report: TaskReport) -> RenderableType:
     """Every baseline with its interval and its speed against eager; what is missing, with the reason."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name, justify in (("baseline", "left"), ("median", "right"), ("95 % interval", "right"), ("", "left")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for name in ("baseline", "median", "95 % interval", "speed"):
+        table.add_column(name, justify="left" if name == "baseline" else "right")
+    table.add_column()
     eager_us = report.baselines[0][1].median_us if report.baselines else 0.0
     fastest = min(report.baselines, key=lambda pair: pair[1].median_us, default=None)
     for name, timing in report.baselines:
-        note = "" if name == "eager" else f"{eager_us / timing.median_us:.2f} × eager"
-        mark = Text(f"{note}  fastest" if fastest and name == fastest[0] else note, style="dim")
         interval = f"{time_text(timing.low_us)} … {time_text(timing.high_us)}"
-        table.add_row(BASELINE_NAMES.get(name, name), time_text(timing.median_us), interval, mark)
+        mark = Text("fastest" if fastest and name == fastest[0] else "", style="dim")
+        speed = f"{eager_us / timing.median_us:.2f} ×"
+        table.add_row(BASELINE_NAMES.get(name, name), time_text(timing.median_us), interval, speed, mark)
     return Group(task_line(task, report.device_name), table, *_notes(report))
 
 

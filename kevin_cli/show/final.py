@@ -31,11 +31,13 @@ def comparison_line(comparison: Comparison) -> Text:
     return Text.assemble("  ", (speed_text(comparison), style), (f"\n    {times}; {interval}", "dim"))
 
 
-def conditions_line(verdict: Verdict, report: TaskReport) -> Text:
+def conditions_lines(verdict: Verdict, report: TaskReport) -> list[RenderableType]:
     """Where and how the numbers were had."""
     device = report.device_name or "this machine"
-    checked = f"checked on {len(verdict.seeds)} secret seeds against {verdict.reference_precision or 'float64'}"
-    return Text(f"  on {device}; {checked}; isolation: {verdict.isolation.value}", style="dim")
+    return [
+        Text(f"  on {device}, isolation: {verdict.isolation.value}", style="dim"),
+        Text(f"  {len(verdict.seeds)} secret seeds, against {verdict.reference_precision or 'float64'}", style="dim"),
+    ]
 
 
 def verdict_block(verdict: Verdict, report: TaskReport, who: str) -> RenderableType:
@@ -43,7 +45,7 @@ def verdict_block(verdict: Verdict, report: TaskReport, who: str) -> RenderableT
     lines: list[RenderableType] = []
     if verdict.is_correct:
         lines += [Text(f"{who} ran", style="bold"), *map(comparison_line, verdict.comparisons)]
-        lines.append(conditions_line(verdict, report))
+        lines += conditions_lines(verdict, report)
     else:
         word = (OUTCOME_WORDS[verdict.outcome], colour_of(verdict.outcome))
         lines.append(Text.assemble((f"{who}: ", "bold"), word, f": {verdict.detail}"))
@@ -65,7 +67,7 @@ def ending_block(
         lines.append(Text.assemble("written to ", (str(output), "bold")))
         lines.append(Text(f"  from {output.name} import {class_name}   # in place of your own", style="dim"))
     elif result.ending.winner:
-        lines.append(Text(f"the best so far: {_source_path(result.ending, run)}"))
+        lines.append(_best_line(result.ending, run))
     return Group(*lines, Text(f"the run: {run}", style="dim"))
 
 
@@ -78,8 +80,8 @@ def _outcome_line(result: RunResult) -> Text:
     return Text.assemble((ENDINGS[ending.outcome].format(against), style), tail, note)
 
 
-def _source_path(ending: Ending, run: Path) -> str:
+def _best_line(ending: Ending, run: Path) -> Text:
     assert ending.winner is not None
     place = ending.winner
-    name = f"t{place.trajectory:02d}-n{place.turn:02d}.py"
-    return f"{run / 'sources' / name} (turn {label(place.trajectory, place.turn)})"
+    path = run / "sources" / f"t{place.trajectory:02d}-n{place.turn:02d}.py"
+    return Text(f"the best so far, turn {label(place.trajectory, place.turn)}:\n  {path}")

@@ -29,7 +29,7 @@ def finding_lines(finding: Finding) -> RenderableType:
     )
     if finding.state == "ok" or not finding.fix:
         return head
-    return Group(head, Text(f"{'':<8}{'':<10} fix: {finding.fix}", style="dim"))
+    return Group(head, Text(f"{'':<8}fix: {finding.fix}", style="dim"))
 
 
 def findings_block(findings: Sequence[Finding]) -> RenderableType:

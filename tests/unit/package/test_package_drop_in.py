@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from package_samples import KERNEL, PYTHON_KERNEL, candidate_of
 
 from kevin_cli.package.write import write
 from kevin_cli.types import Task, TaskReport, Verdict
-
-from .conftest import KERNEL, PYTHON_KERNEL, candidate_of
 
 PREPARE = """
 import sys

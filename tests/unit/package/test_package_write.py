@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from package_samples import PYTHON_KERNEL, candidate_of
 
 from kevin_cli.errors import InfraError, UsageError
 from kevin_cli.package.write import write
 from kevin_cli.types import Outcome, Task, TaskReport, Verdict
-
-from .conftest import PYTHON_KERNEL, candidate_of
 
 
 def test_a_folder_that_is_not_ours_is_left_alone(

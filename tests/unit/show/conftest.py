@@ -1,0 +1,49 @@
+"""Screens: what a person sees in 80 columns without colour, compared with a file.
+
+`KEVIN_WRITE_GOLDEN=1` writes the files anew, to be read before a commit.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from kevin_cli.show.screen import Screen
+
+SCREENS = Path(__file__).parents[2] / "golden" / "screens"
+
+
+@pytest.fixture
+def same_screen() -> Callable[[str, object], None]:
+    def compare(name: str, thing: object) -> None:
+        text = thing if isinstance(thing, str) else as_text(thing)
+        path = SCREENS / f"{name}.txt"
+        if os.environ.get("KEVIN_WRITE_GOLDEN"):
+            path.write_text(text)
+        assert text == path.read_text(), f"{path} differs; KEVIN_WRITE_GOLDEN=1 writes it anew"
+        assert max(map(len, text.splitlines())) <= 80
+
+    return compare
+
+
+def as_text(thing: object) -> str:
+    console = plain_console()
+    console.print(thing, highlight=False)
+    return "".join(line.rstrip() + "\n" for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
+
+
+def plain_console() -> Console:
+    return Console(file=io.StringIO(), width=80, color_system=None, force_terminal=False)
+
+
+@pytest.fixture
+def make_screen() -> Callable[[int], Screen]:
+    def make(level: int) -> Screen:
+        return Screen(results=plain_console(), talk=plain_console(), level=level)
+
+    return make

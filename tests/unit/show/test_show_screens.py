@@ -1,0 +1,87 @@
+"""Golden screens: every block that a user sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import show_samples as samples
+from rich.console import Group
+
+from kevin_cli.refine.result import Ending, Place, RunResult
+from kevin_cli.show.baselines import baselines_table
+from kevin_cli.show.final import ending_block, verdict_block
+from kevin_cli.show.findings import Finding, findings_block
+from kevin_cli.show.live import under_way_line
+from kevin_cli.show.turns import turn_block
+from kevin_cli.types import Event, Stage, Verdict
+
+SameScreen = Callable[[str, object], None]
+RUN = Path(".kevin/runs/rms_norm-1130-swift-otter")
+
+
+def ending(outcome: str, final: Verdict | None, note: str = "") -> RunResult:
+    place = Place(trajectory=0, turn=1)
+    found = Ending(outcome=outcome, baseline="eager", winner=place, final=final, note=note, wall_s=75.0)  # type: ignore[arg-type]
+    return RunResult(trajectories=(samples.TRAJECTORY,), ending=found)
+
+
+def block(result: RunResult, output: Path | None = None) -> object:
+    return ending_block(result, samples.REPORT, class_name="RMSNorm", run=RUN, output=output)
+
+
+def test_baselines(same_screen: SameScreen) -> None:
+    same_screen("baselines", baselines_table(samples.TASK, samples.REPORT))
+
+
+def test_baselines_with_one_missing_and_a_weak_check(same_screen: SameScreen) -> None:
+    report = replace(
+        samples.REPORT,
+        baselines=samples.REPORT.baselines[:1],
+        missing=(("compile", "InductorError: g++ was not found"),),
+        weak_check="zeros pass for the right answer",
+    )
+    same_screen("baselines-weak", baselines_table(samples.TASK, report))
+
+
+def test_turns_with_logs_and_changes(same_screen: SameScreen) -> None:
+    blocks = [turn_block(samples.TRAJECTORY, index, "eager", log=True) for index in range(4)]
+    same_screen("turns", Group(*blocks))  # type: ignore[arg-type]
+
+
+def test_a_win_that_is_a_loss_against_compile(same_screen: SameScreen) -> None:
+    same_screen("faster", block(ending("faster", samples.correct(1.83, 0.67)), Path("/home/me/rms_norm_kevin")))
+
+
+def test_no_gain(same_screen: SameScreen) -> None:
+    note = "the best candidate is correct, but its speedup did not hold when it was judged again"
+    same_screen("no-gain", block(ending("no_gain", samples.correct(1.01, 0.67), note)))
+
+
+def test_interrupted(same_screen: SameScreen) -> None:
+    note = "interrupted before the winner was judged again"
+    same_screen("interrupted", block(ending("interrupted", None, note)))
+
+
+def test_a_check_that_fails(same_screen: SameScreen) -> None:
+    same_screen("check-failed", verdict_block(samples.FAILED, samples.REPORT, "the candidate"))
+
+
+def test_a_weak_check_is_said_with_the_result(same_screen: SameScreen) -> None:
+    verdict = replace(samples.correct(1.83, 0.67), weak_check="zeros pass for the right answer")
+    same_screen("check-weak", verdict_block(verdict, samples.REPORT, "the candidate"))
+
+
+def test_findings_of_the_doctor(same_screen: SameScreen) -> None:
+    findings = [
+        Finding("compiler", "ok", "g++ compiles and runs OpenMP with 2 threads"),
+        Finding("nvcc", "warn", "nvcc was not found", "install the CUDA toolkit, or: pip install nvidia-cuda-nvcc"),
+        Finding("torch", "missing", "no module named 'torch'", "install torch there, or name another with --python"),
+    ]
+    same_screen("doctor", findings_block(findings))
+
+
+def test_turns_under_way(same_screen: SameScreen) -> None:
+    events = [Event(trajectory=0, turn=1, stage=Stage.TIMING), Event(trajectory=1, turn=0, stage=Stage.BUILDING)]
+    same_screen("under-way", Group(*(under_way_line(event, 3.21) for event in events)))
