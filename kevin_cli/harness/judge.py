@@ -77,6 +77,17 @@ def _ignore(stage: Stage) -> None:
     """Nobody watches."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One candidate before the judge, and what is found out about it."""
+
+    task: Task
+    candidate: Candidate
+    final: bool
+    tell: StageWatch
+    findings: Findings = field(default_factory=Findings)
+
+
 class LocalJudge:
     """One judge serves many candidates of one task; opening another task closes the one before."""
 
@@ -183,20 +194,20 @@ class LocalJudge:
         self, task: Task, candidate: Candidate, *, final: bool = False, watch: StageWatch | None = None
     ) -> Verdict:
         """Rules, build, integrity pass, timing. `final`: three fresh processes and thirty rounds or more."""
-        start, findings = time.monotonic(), Findings()
+        start = time.monotonic()
         report = await self.open_task(task)
+        case = Case(task=task, candidate=candidate, final=final, tell=watch or _ignore)
         try:
-            samples = await self._stages(task, candidate, final, watch or _ignore, findings)
-            findings.comparisons = compare_all(samples, report.noise_floor)
+            case.findings.comparisons = compare_all(await self._stages(case), report.noise_floor)
             outcome, detail, log = Outcome.CORRECT, "correct in every round", ""
         except BuildFault as fault:
-            findings.build = fault.report
+            case.findings.build = fault.report
             outcome, detail, log = fault.outcome, fault.detail, fault.log
         except CandidateFault as fault:
             outcome, detail, log = fault.outcome, fault.detail, fault.log
         except (ReferenceLost, ReferenceFault, KevinError) as error:
             outcome, detail, log = Outcome.INFRA, str(error), ""
-        return self._verdict(report, findings, outcome, detail, log, time.monotonic() - start)
+        return self._verdict(report, case.findings, outcome, detail, log, time.monotonic() - start)
 
     def _verdict(
         self, report: TaskReport, findings: Findings, outcome: Outcome, detail: str, log: str, wall_s: float
@@ -217,16 +228,14 @@ class LocalJudge:
             wall_s=wall_s,
         )
 
-    async def _stages(
-        self, task: Task, candidate: Candidate, final: bool, tell: StageWatch, findings: Findings
-    ) -> Samples:
-        follow_rules(candidate, self._settings.rules)
-        tell(Stage.BUILDING)
+    async def _stages(self, case: Case) -> list[Samples]:
+        follow_rules(case.candidate, self._settings.rules)
+        case.tell(Stage.BUILDING)
         async with self._quiet.building():
-            built = await self._build(task, candidate)
-        findings.build = built.report
+            built = await self._build(case.task, case.candidate)
+        case.findings.build = built.report
         async with self._quiet.measuring():
-            return await self._twice(task, built, final, tell, findings)
+            return await self._twice(case, built)
 
     async def _build(self, task: Task, candidate: Candidate) -> Built:
         return await build_candidate(
@@ -237,14 +246,14 @@ class LocalJudge:
             timeout_s=self._settings.build_timeout_s,
         )
 
-    async def _twice(self, task: Task, built: Built, final: bool, tell: StageWatch, findings: Findings) -> Samples:
+    async def _twice(self, case: Case, built: Built) -> list[Samples]:
         """A second time, with everything of ours started anew, when the first failed through us."""
         try:
-            return await self._processes(built, final, tell, findings)
+            return await self._processes(case, built)
         except (ReferenceLost, InfraError):
-            findings.seeds = ()
-            await self._reopen(task)
-            return await self._processes(built, final, tell, findings)
+            case.findings.seeds = ()
+            await self._reopen(case.task)
+            return await self._processes(case, built)
 
     async def _reopen(self, task: Task) -> None:
         assert self._opened is not None
@@ -255,22 +264,18 @@ class LocalJudge:
         opened = await opening.open_task(task, reference, compiled=compiled, why=dict(before.missing).get(COMPILE, ""))
         self._opened = opening.with_old_report(opened, before)
 
-    async def _processes(self, built: Built, final: bool, tell: StageWatch, findings: Findings) -> Samples:
-        """One worker, or three fresh ones whose samples are put together."""
-        samples: Samples = {}
-        for _ in range(NUM_FINAL_PROCESSES if final else 1):
-            for name, times in (await self._one_process(built, final, tell, findings)).items():
-                samples.setdefault(name, []).extend(times)
-        return samples
+    async def _processes(self, case: Case, built: Built) -> list[Samples]:
+        """The samples of one worker, or of three fresh ones."""
+        return [await self._one_process(case, built) for _ in range(NUM_FINAL_PROCESSES if case.final else 1)]
 
-    async def _one_process(self, built: Built, final: bool, tell: StageWatch, findings: Findings) -> Samples:
+    async def _one_process(self, case: Case, built: Built) -> Samples:
         assert self._spare is not None
         assert self._opened is not None
         plan = self._opened.plan
-        plan = replace(plan, min_rounds=FINAL_MIN_ROUNDS) if final else plan
+        plan = replace(plan, min_rounds=FINAL_MIN_ROUNDS) if case.final else plan
         worker = await self._spare.take()
         try:
-            return await examine(self._opened, worker, built, plan, findings, tell)
+            return await examine(self._opened, worker, built, plan, case.findings, case.tell)
         finally:
             await worker.stop()
             self._spare.prepare()

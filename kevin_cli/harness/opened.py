@@ -8,7 +8,7 @@ from typing import Any
 from kevin_cli.errors import InfraError, KevinError, TaskError
 from kevin_cli.harness.faults import ReferenceFault, ReferenceLost
 from kevin_cli.harness.reference_side import Arenas, ReferenceSide, reference_launch
-from kevin_cli.harness.timing import AGAIN, EAGER, Plan, Samples, Side, baseline_timings, measure, noise_floor
+from kevin_cli.harness.timing import AGAIN, EAGER, Plan, Samples, Side, baseline_timings, floor_of, measure
 from kevin_cli.harness.verify import secret_seed
 from kevin_cli.types import DeviceKind, Target, Task, TaskReport
 
@@ -105,7 +105,7 @@ async def with_report(opened: OpenedTask, isolation: TaskReport) -> OpenedTask:
         missing=opened.missing,
         weak_check=opened.calibration["weak_check"],
         reference_precision=opened.calibration["reference_precision"],
-        noise_floor=noise_floor(samples, opened.task.contract.device),
+        noise_floor=floor_of(samples, opened.task.contract.device),
         device_name=probed["device_name"],
         versions=tuple((str(name), str(version)) for name, version in probed["versions"]),
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from statistics import median
 from filelock import FileLock
 
 from kevin_cli.harness.reference_side import ReferenceSide
-from kevin_cli.harness.statistics import compare, summarise
+from kevin_cli.harness.statistics import compare, compare_processes, noise_floor, summarise
 from kevin_cli.harness.verify import secret_seed
 from kevin_cli.types import Comparison, DeviceKind, Timing
 
@@ -45,6 +45,8 @@ MAX_BLOCK_NS = 400_000_000
 SETTLE_S = {DeviceKind.CPU: 0.01, DeviceKind.CUDA: 0.0}
 """OpenMP's threads go on spinning for some milliseconds after their work; the next side waits for them."""
 MIN_NOISE_FLOOR = {DeviceKind.CPU: 0.02, DeviceKind.CUDA: 0.005}
+NUM_WARM = 3
+"""Slots of the warm request before a clocked one, where there are as many."""
 KEPT_SHARE = 0.1
 """At least this share of a block's raw time is kept when the stub's time is taken off."""
 
@@ -99,9 +101,10 @@ async def measure(reference: ReferenceSide, sides: Sequence[Side], plan: Plan) -
 
 async def _round(reference: ReferenceSide, sides: Sequence[Side], plan: Plan, size: int) -> dict[str, int]:
     """One block of every side over the same fresh slots, in random order."""
-    slots = random.SystemRandom().sample(range(plan.num_slots), plan.num_slots)
-    block, others = slots[:size], slots[size : size + max(1, min(size, 4))]
-    await reference.fill(secret_seed(), plan.num_slots)
+    used = min(plan.num_slots, size + NUM_WARM)
+    slots = random.SystemRandom().sample(range(used), used)
+    block, others = slots[:size], slots[size:]
+    await reference.fill(secret_seed(), used)
     elapsed = {}
     async with exclusive(plan.device):
         for side in random.SystemRandom().sample(list(sides), len(sides)):
@@ -120,7 +123,7 @@ async def _block(side: Side, block: Sequence[int], others: Sequence[int], plan: 
 
 async def _block_size(reference: ReferenceSide, sides: Sequence[Side], plan: Plan) -> int:
     """Calls in a block, so that the fastest side lasts long enough and the slowest not too long."""
-    await reference.fill(secret_seed(), plan.num_slots)
+    await reference.fill(secret_seed(), min(4, plan.num_slots))
     per_call = [await _estimate_ns(side, plan) for side in sides]
     wanted = BLOCK_NS[plan.device] / min(per_call)
     allowed = MAX_BLOCK_NS / max(per_call)
@@ -159,21 +162,20 @@ def _half_width(baseline: Sequence[float], candidate: Sequence[float]) -> float:
     return (found.high - found.low) / 2 / found.median
 
 
-def compare_all(samples: Samples, noise_floor: float) -> tuple[Comparison, ...]:
-    """The candidate against every baseline, `eager` first."""
+def compare_all(processes: Sequence[Samples], floor: float) -> tuple[Comparison, ...]:
+    """The candidate against every baseline, `eager` first; `processes` are the samples of each worker."""
     return tuple(
-        compare(times, samples[CANDIDATE], noise_floor, name, secret_seed() % 2**32)
-        for name, times in samples.items()
+        compare_processes([(samples[name], samples[CANDIDATE]) for samples in processes], floor, name, secret_seed())
+        for name in processes[0]
         if name != CANDIDATE
     )
 
 
-def noise_floor(samples: Mapping[str, Sequence[float]], device: DeviceKind) -> float:
-    """How far from 1 eager against itself strays: offset plus half-width, at least a stated minimum."""
-    itself = compare(samples[EAGER], samples[AGAIN], 0.0, EAGER, 0)
-    return max(MIN_NOISE_FLOOR[device], itself.high - 1.0, 1.0 - itself.low)
+def floor_of(samples: Samples, device: DeviceKind) -> float:
+    """How far from 1 eager against itself strays, at least a stated minimum."""
+    return max(MIN_NOISE_FLOOR[device], noise_floor(samples[EAGER], samples[AGAIN], secret_seed()))
 
 
-def baseline_timings(samples: Mapping[str, Sequence[float]]) -> tuple[tuple[str, Timing], ...]:
+def baseline_timings(samples: Samples) -> tuple[tuple[str, Timing], ...]:
     """Name and time of every baseline, `eager` first."""
-    return tuple((name, summarise(times, 0)) for name, times in samples.items() if name != AGAIN)
+    return tuple((name, summarise(times, secret_seed())) for name, times in samples.items() if name != AGAIN)
