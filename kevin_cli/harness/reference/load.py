@@ -120,6 +120,7 @@ def _import_file(file: Path, source: str) -> types.ModuleType:
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    sys.argv = [str(file)]
     with user_code(f"importing {file.name}", file, hint="the file must import without arguments or side conditions"):
         exec(code, module.__dict__)
     return module
@@ -148,7 +149,7 @@ def _prepend(folder: Path) -> None:
 def _find_class(module: types.ModuleType, class_name: str, file: Path) -> type[nn.Module]:
     found = getattr(module, class_name, None)
     if found is None:
-        names = [name for name, value in vars(module).items() if _is_module_class(value)]
+        names = [name for name, value in vars(module).items() if _is_module_class(value) and not _is_torchs(value)]
         close = difflib.get_close_matches(class_name, names, n=3, cutoff=0.5) or names[:5]
         hint = f"it has {', '.join(close)}: name one as {file.name}:{close[0]}" if close else "define one"
         raise TaskFault(f"{file.name} has no class {class_name}", hint)
@@ -165,7 +166,11 @@ def _find_class(module: types.ModuleType, class_name: str, file: Path) -> type[n
 
 
 def _is_module_class(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, nn.Module) and not value.__module__.startswith("torch.")
+    return isinstance(value, type) and issubclass(value, nn.Module)
+
+
+def _is_torchs(value: type) -> bool:
+    return value.__module__.startswith("torch.")
 
 
 def _init_inputs(

@@ -5,13 +5,13 @@ other, in the order of the file and with the comments above them; then the class
 and docstrings of files are left out. What the class takes from files beside it (`from .layers import Norm`)
 is put in place of the import, so that the text stands alone. Nothing is renamed.
 
-Not promised: names that are made at run time (`globals()[...]`, star imports of local files) are not found.
+Not promised: what a class takes from a whole module (`import layers`, then `layers.Norm`) stays an import, and
+names that are made at run time are not found.
 """
 
 from __future__ import annotations
 
 import ast
-import inspect
 import site
 import sys
 import sysconfig
@@ -20,14 +20,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kevin_cli.harness.reference.load import Loaded
+from kevin_cli.harness.reference.load import PRIVATE_PACKAGE, Loaded
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def prompt_source(loaded: Loaded) -> str:
     """The self-contained text of the class, ending with the end of the class."""
-    shown = _Shown(set())
+    shown = _Shown(root=loaded.class_name)
     shown.add(loaded.module, loaded.module_source, [loaded.class_name])
     imports = list(dict.fromkeys(shown.imports))
     future = [line for line in imports if line.startswith("from __future__")]
@@ -39,17 +39,19 @@ def prompt_source(loaded: Loaded) -> str:
 class _Shown:
     """What is shown so far: import lines, blocks of code, and the (file, name) pairs that are done."""
 
-    done: set[tuple[str, str]]
+    root: str
+    """The class that was asked for; shown even when it comes from an installed package."""
+    done: set[tuple[str, str]] = field(default_factory=set)
     imports: list[str] = field(default_factory=list)
     blocks: list[str] = field(default_factory=list)
 
     def add(self, module: types.ModuleType, text: str, names: Iterable[str]) -> None:
         """Add `names` of one file and all they need; the last of the blocks are `names` themselves."""
         file, lines = str(module.__file__), text.splitlines()
-        statements = ast.parse(text).body
+        statements = [_explicit(module, statement) for statement in ast.parse(text).body]
         wanted = _closure(statements, [name for name in names if (file, name) not in self.done])
         self.done |= {(file, name) for name in wanted}
-        chosen = [s for s in statements if wanted & set(bound_names(s)) or _is_torch_import(s)]
+        chosen = [s for s in statements if (wanted | {"*"}) & set(bound_names(s)) or _is_torch_import(s)]
         last = [s for s in chosen if set(bound_names(s)) & set(names)]
         for statement in [s for s in chosen if s not in last] + last:
             if isinstance(statement, ast.Import | ast.ImportFrom):
@@ -65,12 +67,9 @@ class _Shown:
             self.blocks.append(block)
 
     def _add_import(self, module: types.ModuleType, statement: ast.Import | ast.ImportFrom, wanted: set[str]) -> None:
-        if isinstance(statement, ast.Import):
-            self.imports.append(ast.unparse(statement))
-            return
-        origin = _local_origin(module, statement)
-        if origin is None:
-            self.imports.append(ast.unparse(statement))
+        origin = _origin(module, statement)
+        if origin is None or not _is_shown(origin, statement, self.root):
+            self.imports.append(_absolute(module, statement))
             return
         for alias in statement.names:
             if (alias.asname or alias.name) in wanted:
@@ -136,19 +135,55 @@ def _is_torch_import(statement: ast.stmt) -> bool:
     return False
 
 
-def _local_origin(module: types.ModuleType, statement: ast.ImportFrom) -> types.ModuleType | None:
-    """The imported module when its file belongs to the user's project and not to an installed package."""
-    if any(alias.name == "*" for alias in statement.names):
+def _explicit(module: types.ModuleType, statement: ast.stmt) -> ast.stmt:
+    """`from .layers import *` of a file beside the user's, with the names that it brings."""
+    if not isinstance(statement, ast.ImportFrom) or statement.names[0].name != "*":
+        return statement
+    origin = _origin(module, statement)
+    if origin is None or _is_installed(Path(str(origin.__file__))):
+        return statement
+    names = [ast.alias(name) for name in sorted(_defined(origin)) if not name.startswith("_")]
+    return ast.copy_location(ast.ImportFrom(statement.module, names, statement.level), statement)
+
+
+def _origin(module: types.ModuleType, statement: ast.Import | ast.ImportFrom) -> types.ModuleType | None:
+    """The module that names are imported from, when it was loaded from a Python file."""
+    if isinstance(statement, ast.Import):
         return None
-    package = module.__spec__.parent if module.__spec__ else ""
-    parts = (package or "").split(".")
-    prefix = ".".join(parts[: len(parts) - statement.level + 1]) + "." if statement.level else ""
-    origin = sys.modules.get((prefix + (statement.module or "")).rstrip("."))
-    file = getattr(origin, "__file__", None)
-    if origin is None or not file or not file.endswith(".py") or _is_installed(Path(file)):
-        return None
-    defined = {name for s in ast.parse(inspect.getsource(origin)).body for name in bound_names(s)}
-    return origin if all(alias.name in defined for alias in statement.names) else None
+    origin = sys.modules.get(_absolute_name(module, statement))
+    return origin if str(getattr(origin, "__file__", None)).endswith(".py") else None
+
+
+def _absolute_name(module: types.ModuleType, statement: ast.ImportFrom) -> str:
+    if not statement.level:
+        return statement.module or ""
+    package = (module.__spec__.parent if module.__spec__ else "") or ""
+    parts = package.split(".")[: package.count(".") + 2 - statement.level]
+    return ".".join([*parts, *([statement.module] if statement.module else [])])
+
+
+def _absolute(module: types.ModuleType, statement: ast.Import | ast.ImportFrom) -> str:
+    """The import as a line that means the same outside of its package; private packages stay relative."""
+    if isinstance(statement, ast.Import) or not statement.level:
+        return ast.unparse(statement)
+    name = _absolute_name(module, statement)
+    if name.startswith(PRIVATE_PACKAGE):
+        return ast.unparse(statement)
+    return ast.unparse(ast.ImportFrom(name, statement.names, 0))
+
+
+def _is_shown(origin: types.ModuleType, statement: ast.Import | ast.ImportFrom, root: str) -> bool:
+    """Whether definitions are put in place of the import: files of the user's project, and the class itself."""
+    names = {alias.name for alias in statement.names}
+    if not names <= _defined(origin) or origin.__name__.split(".")[0] == "torch":
+        return False
+    is_root = any(root == (alias.asname or alias.name) for alias in statement.names)
+    return is_root or not _is_installed(Path(str(origin.__file__)))
+
+
+def _defined(origin: types.ModuleType) -> set[str]:
+    text = Path(str(origin.__file__)).read_text(encoding="utf-8")
+    return {name for statement in ast.parse(text).body for name in bound_names(statement)}
 
 
 def _is_installed(file: Path) -> bool:

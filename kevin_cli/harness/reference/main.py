@@ -1,0 +1,300 @@
+"""The program that runs the user's module: inputs, the right answers, the comparison, the baselines.
+
+It never sees a candidate's code, only bytes that were copied out of the outputs arena; what is right is
+computed after they were copied. It may assert, hang or run out of memory, and is replaced then: nothing
+that a verdict needs later lives here only. Every request has one method below.
+
+A mistake in the user's file answers FAULT with a line and a hint; a mistake of ours answers FAULT with
+where="internal" and a traceback on stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import random
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kevin_cli.harness.reference.baselines import Baselines
+from kevin_cli.harness.reference.check import Checker, as_checks, first_failure
+from kevin_cli.harness.reference.faults import TaskFault, short_error
+from kevin_cli.harness.reference.load import load
+from kevin_cli.harness.reference.lower import describe
+from kevin_cli.harness.reference.nulls import show_nulls
+from kevin_cli.harness.reference.numerics import Compared
+from kevin_cli.harness.reference.plan import InputPlan
+from kevin_cli.harness.reference.slots import Slots, open_slots
+from kevin_cli.harness.reference.subject import Subject, same_bytes
+from kevin_cli.harness.reference.weights import Weights
+from kevin_cli.harness.wire import Channel, ChannelClosed, Frame, Kind
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a slot holds: drawn inputs that are kept, or a bulk fill that can be made again."""
+
+    kept: list[torch.Tensor] | None
+    fill_seed: int = 0
+
+
+class Task:
+    """A described task and everything that was prepared for it."""
+
+    def __init__(self, subject: Subject, description: Json) -> None:
+        self.subject = subject
+        self.checker = Checker(subject)
+        self.weights = Weights(subject, description["parameters"])
+        self.contents: dict[int, Contents] = {}
+        self._plan: InputPlan | None = None
+        self._slots: Slots | None = None
+        self._baselines: Baselines | None = None
+
+    @property
+    def plan(self) -> InputPlan:
+        if self._plan is None:
+            self._plan = InputPlan(self.subject, random.SystemRandom().getrandbits(48))
+        return self._plan
+
+    @property
+    def slots(self) -> Slots:
+        if self._slots is None:
+            raise ValueError("the arenas are not open yet")
+        return self._slots
+
+    @property
+    def baselines(self) -> Baselines:
+        if self._baselines is None:
+            self._baselines = Baselines(self.subject, self.slots)
+        return self._baselines
+
+    def open(self, max_bytes: int) -> Slots:
+        subject, specs = self.subject, self.weights.specs
+        self._slots = open_slots(subject.input_specs, subject.output_specs, specs, str(subject.device), max_bytes)
+        self._baselines = None
+        self.weights.write(self._slots)
+        return self._slots
+
+    def master(self, slot: int) -> list[torch.Tensor]:
+        """The inputs that the slot was given, from our own memory."""
+        contents = self.contents[slot]
+        return self.plan.fill(contents.fill_seed, slot) if contents.kept is None else contents.kept
+
+
+class Session:
+    """Answers one request after another."""
+
+    def __init__(self) -> None:
+        self._task: Task | None = None
+
+    @property
+    def task(self) -> Task:
+        if self._task is None:
+            raise ValueError("no task is described yet")
+        return self._task
+
+    def answer(self, body: Json) -> tuple[Json, tuple[int, ...]]:
+        """The answer and the descriptors that travel with it."""
+        arguments = {key: value for key, value in body.items() if key != "op"}
+        if body["op"] == "open":
+            return self.open(**arguments)
+        operations: dict[str, Callable[..., Json]] = {
+            "describe": self.describe,
+            "calibrate": self.calibrate,
+            "set_weights": self.set_weights,
+            "construct_hashes": self.construct_hashes,
+            "draw": self.draw,
+            "check": self.check,
+            "fill": self.fill,
+            "run": self.run,
+            "check_block": self.check_block,
+            "baselines": self.baselines,
+            "probe": self.probe,
+        }
+        return operations[body["op"]](**arguments), ()
+
+    def describe(self, path: str, class_name: str, device: str) -> Json:
+        loaded = load(path, class_name)
+        description = describe(loaded, device)
+        self._task = Task(Subject(loaded, description, device), description)
+        return description
+
+    def open(self, max_bytes: int) -> tuple[Json, tuple[int, ...]]:
+        slots = self.task.open(max_bytes)
+        sides = (slots.inputs, slots.outputs, slots.weights)
+        return slots.layout(), tuple(side.arena.fd for side in sides)
+
+    def calibrate(self, seed: int) -> Json:
+        """Show null candidates to the comparison; say what this task cannot tell."""
+        task = self.task
+        shown = show_nulls(task.subject, task.checker, task.plan, seed)
+        weak = [f"{name} would pass" for name in shown.weak]
+        if _is_random(task, seed):
+            weak.insert(0, "the module's results are random")
+        return {
+            "weak_check": "; ".join(weak),
+            "reference_precision": task.checker.how,
+            "null_candidates": [[name, passed] for name, passed in shown.results.items()],
+            "strata": task.plan.strata,
+        }
+
+    def set_weights(self, seed: int | None) -> Json:
+        task = self.task
+        if seed is None:
+            task.weights.restore()
+        else:
+            task.weights.randomise(seed, task.plan.draw(task.plan.how(seed, "user")))
+        task.weights.write(task.slots)
+        return {"parameters": task.weights.listed()}
+
+    def construct_hashes(self) -> Json:
+        return {"parameters": self.task.weights.constructed()}
+
+    def draw(self, slot: int, seed: int, stratum: str) -> Json:
+        task = self.task
+        how = task.plan.how(seed, stratum)
+        tensors = task.plan.draw(how)
+        self._place(slot, Contents(tensors), tensors)
+        return {"stratum": how.stratum, "strength": how.strength}
+
+    def fill(self, seed: int, num_slots: int) -> Json:
+        for slot in range(num_slots):
+            self._place(slot, Contents(None, seed), self.task.plan.fill(seed, slot))
+        return {}
+
+    def _place(self, slot: int, contents: Contents, tensors: list[torch.Tensor]) -> None:
+        self.task.contents[slot] = contents
+        self.task.slots.write_inputs(slot, tensors)
+        self.task.slots.poison(slot)
+
+    def check(self, slot: int) -> Json:
+        given = self.task.slots.snapshot(slot)
+        found, answer = self._compare(slot, given)
+        return answer | {"checks": as_checks(found)}
+
+    def _compare(self, slot: int, given: list[torch.Tensor]) -> tuple[list[Compared], Json]:
+        """The full comparison of one snapshot, and what its slot looks like by then."""
+        task, inputs = self.task, self.task.master(slot)
+        found = task.checker.compare(given, task.checker.answer(inputs))
+        kind, detail = self._memory(slot, inputs)
+        failure = first_failure(found)
+        if not kind and failure is not None:
+            kind, detail = self._explain(slot, given, *failure)
+        if not kind and not task.slots.still_holds(slot, given):
+            kind, detail = "values", "the output changed after the call had ended"
+        return found, {"passed": not kind, "kind": kind or "ok", "detail": detail}
+
+    def _memory(self, slot: int, inputs: list[torch.Tensor]) -> tuple[str, str]:
+        """What was written to that is not the candidate's."""
+        broken = self.task.slots.broken_redzone(slot)
+        if broken:
+            return "redzone", broken
+        if not self.task.slots.inputs_unchanged(slot, inputs):
+            return "inputs", "the candidate changed its inputs"
+        return "", ""
+
+    def _explain(self, slot: int, given: list[torch.Tensor], index: int, compared: Compared) -> tuple[str, str]:
+        name = f"output {index}: " if len(given) > 1 else ""
+        if compared.wrong is not None and len(compared.wrong):
+            wrong = compared.wrong.to(given[index].device)
+            unwritten = self.task.slots.num_unwritten(slot, given[index], wrong)
+            if unwritten == len(wrong):
+                return "unwritten", f"{name}at least {unwritten} of {given[index].numel()} elements were not written"
+        return compared.kind, name + compared.detail
+
+    def check_block(self, slots: list[int]) -> Json:
+        """One slot in full, the others by the module's own run; in full too when that leaves a doubt."""
+        task = self.task
+        snapshots = {slot: task.slots.snapshot(slot) for slot in slots}
+        first, *others = random.SystemRandom().sample(sorted(snapshots), len(snapshots))
+        found, answer = self._compare(first, snapshots[first])
+        errors = [compared.relative for compared in found]
+        for slot in others:
+            if not answer["passed"]:
+                break
+            inputs = task.master(slot)
+            unchanged = self._memory(slot, inputs) == ("", "") and task.slots.still_holds(slot, snapshots[slot])
+            if not (unchanged and task.checker.quick(snapshots[slot], inputs, errors)):
+                _, answer = self._compare(slot, snapshots[slot])
+        return answer
+
+    def baselines(self) -> Json:
+        missing = self.task.baselines.prepare()
+        return {"available": self.task.baselines.available, "missing": missing}
+
+    def run(self, baseline: str, slots: list[int]) -> Json:
+        self.task.baselines.run(baseline, slots)
+        return {}
+
+    def probe(self) -> Json:
+        device = torch.device("cpu") if self._task is None else self._task.subject.device
+        cuda = device.type == "cuda"
+        versions = [["torch", torch.__version__], ["python", platform.python_version()]]
+        if cuda:
+            versions.append(["cuda", str(torch.version.cuda)])
+        name = torch.cuda.get_device_name(device) if cuda else _cpu_name()
+        return {"device_name": name, "versions": versions}
+
+
+def _is_random(task: Task, seed: int) -> bool:
+    """Two runs under different random states differ by more than the comparison allows."""
+    inputs = task.plan.draw(task.plan.how(seed, "user"))
+    first, second = (task.subject.run(inputs, seed=seed + number) for number in range(2))
+    pairs = zip(first, second, strict=True)
+    if all(same_bytes(a.contiguous().view(-1), b.contiguous().view(-1)) for a, b in pairs):
+        return False
+    return first_failure(task.checker.compare(second, task.checker.answer(inputs))) is not None
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            names = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+            return next(names, platform.machine())
+    except OSError:
+        return platform.machine()
+
+
+def _fault(error: BaseException) -> Json:
+    if isinstance(error, TaskFault):
+        return {"message": error.message, "hint": error.hint, "where": error.where}
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        hint = "use smaller inputs"
+        return {
+            "message": f"the task does not fit into memory: {short_error(error)}",
+            "hint": hint,
+            "where": "reference",
+        }
+    traceback.print_exception(error, file=sys.stderr)
+    return {"message": f"fault in the reference program: {short_error(error)}", "hint": "", "where": "internal"}
+
+
+def _serve(session: Session, channel: Channel, frame: Frame) -> None:
+    try:
+        answer, fds = session.answer(frame.json())
+    except Exception as error:  # noqa: BLE001 - the controller must hear of it; the next request may work
+        channel.send(Kind.FAULT, json.dumps(_fault(error)).encode(), sequence=frame.sequence)
+        return
+    channel.send(Kind.ANSWER, json.dumps(answer).encode(), sequence=frame.sequence, fds=fds)
+
+
+def main(fd: int) -> None:
+    """Serve requests over the channel `fd` until `quit` or until the controller is gone."""
+    channel, session = Channel.from_fd(fd), Session()
+    (torch.zeros(16) + 1).sum().item()
+    channel.send(Kind.READY)
+    while True:
+        try:
+            frame = channel.recv()
+            if frame.json()["op"] == "quit":
+                return
+            _serve(session, channel, frame)
+        except ChannelClosed:
+            return
