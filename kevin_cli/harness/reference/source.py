@@ -49,13 +49,15 @@ class _Shown:
         """Add `names` of one file and all they need; the last of the blocks are `names` themselves."""
         file, lines = str(module.__file__), text.splitlines()
         statements = [_explicit(module, statement) for statement in ast.parse(text).body]
-        wanted = _closure(statements, [name for name in names if (file, name) not in self.done])
+        wanted = {name for name in _closure(statements, names) if (file, name) not in self.done}
         self.done |= {(file, name) for name in wanted}
         chosen = [s for s in statements if (wanted | {"*"}) & set(bound_names(s)) or _is_torch_import(s)]
         last = [s for s in chosen if set(bound_names(s)) & set(names)]
         for statement in [s for s in chosen if s not in last] + last:
-            if isinstance(statement, ast.Import | ast.ImportFrom):
+            if isinstance(statement, ast.ImportFrom):
                 self._add_import(module, statement, wanted)
+            elif isinstance(statement, ast.Import):
+                self.imports.append(ast.unparse(statement))
             else:
                 self._add_block(_text_of(statement, lines, statements))
 
@@ -66,18 +68,26 @@ class _Shown:
         else:
             self.blocks.append(block)
 
-    def _add_import(self, module: types.ModuleType, statement: ast.Import | ast.ImportFrom, wanted: set[str]) -> None:
+    def _add_import(self, module: types.ModuleType, statement: ast.ImportFrom, wanted: set[str]) -> None:
         origin = _origin(module, statement)
-        if origin is None or not _is_shown(origin, statement, self.root):
+        if origin is None or not _is_shown(origin, statement, self.root) or self._collides(origin, statement):
             self.imports.append(_absolute(module, statement))
             return
         for alias in statement.names:
             if (alias.asname or alias.name) in wanted:
                 self._inline(origin, alias)
 
+    def _collides(self, origin: types.ModuleType, statement: ast.ImportFrom) -> bool:
+        """Whether the definitions need a name that an already shown file uses for something else."""
+        statements = ast.parse(_text(origin)).body
+        imported = {name for s in statements if isinstance(s, ast.Import | ast.ImportFrom) for name in bound_names(s)}
+        asked = {alias.name for alias in statement.names}
+        needed = _closure(statements, asked) - imported - asked
+        return any(name in needed and file != str(origin.__file__) for file, name in self.done)
+
     def _inline(self, origin: types.ModuleType, alias: ast.alias) -> None:
         """The definition itself in place of the import of a file beside the user's."""
-        self.add(origin, Path(str(origin.__file__)).read_text(encoding="utf-8"), [alias.name])
+        self.add(origin, _text(origin), [alias.name])
         if alias.asname and alias.asname != alias.name:
             self._add_block(f"{alias.asname} = {alias.name}")
 
@@ -121,8 +131,9 @@ def _closure(statements: list[ast.stmt], names: Iterable[str]) -> set[str]:
             continue
         found.add(name)
         for statement in binders[name]:
-            used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-            todo += [other for other in used | set(bound_names(statement)) if other in binders]
+            if not isinstance(statement, ast.Import | ast.ImportFrom):
+                used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+                todo += [other for other in used | set(bound_names(statement)) if other in binders]
     return found
 
 
@@ -146,10 +157,8 @@ def _explicit(module: types.ModuleType, statement: ast.stmt) -> ast.stmt:
     return ast.copy_location(ast.ImportFrom(statement.module, names, statement.level), statement)
 
 
-def _origin(module: types.ModuleType, statement: ast.Import | ast.ImportFrom) -> types.ModuleType | None:
+def _origin(module: types.ModuleType, statement: ast.ImportFrom) -> types.ModuleType | None:
     """The module that names are imported from, when it was loaded from a Python file."""
-    if isinstance(statement, ast.Import):
-        return None
     origin = sys.modules.get(_absolute_name(module, statement))
     return origin if str(getattr(origin, "__file__", None)).endswith(".py") else None
 
@@ -162,9 +171,9 @@ def _absolute_name(module: types.ModuleType, statement: ast.ImportFrom) -> str:
     return ".".join([*parts, *([statement.module] if statement.module else [])])
 
 
-def _absolute(module: types.ModuleType, statement: ast.Import | ast.ImportFrom) -> str:
+def _absolute(module: types.ModuleType, statement: ast.ImportFrom) -> str:
     """The import as a line that means the same outside of its package; private packages stay relative."""
-    if isinstance(statement, ast.Import) or not statement.level:
+    if not statement.level:
         return ast.unparse(statement)
     name = _absolute_name(module, statement)
     if name.startswith(PRIVATE_PACKAGE):
@@ -172,7 +181,7 @@ def _absolute(module: types.ModuleType, statement: ast.Import | ast.ImportFrom) 
     return ast.unparse(ast.ImportFrom(name, statement.names, 0))
 
 
-def _is_shown(origin: types.ModuleType, statement: ast.Import | ast.ImportFrom, root: str) -> bool:
+def _is_shown(origin: types.ModuleType, statement: ast.ImportFrom, root: str) -> bool:
     """Whether definitions are put in place of the import: files of the user's project, and the class itself."""
     names = {alias.name for alias in statement.names}
     if not names <= _defined(origin) or origin.__name__.split(".")[0] == "torch":
@@ -182,8 +191,11 @@ def _is_shown(origin: types.ModuleType, statement: ast.Import | ast.ImportFrom, 
 
 
 def _defined(origin: types.ModuleType) -> set[str]:
-    text = Path(str(origin.__file__)).read_text(encoding="utf-8")
-    return {name for statement in ast.parse(text).body for name in bound_names(statement)}
+    return {name for statement in ast.parse(_text(origin)).body for name in bound_names(statement)}
+
+
+def _text(module: types.ModuleType) -> str:
+    return Path(str(module.__file__)).read_text(encoding="utf-8")
 
 
 def _is_installed(file: Path) -> bool:

@@ -17,7 +17,7 @@ import torch
 from kevin_cli.harness.reference.faults import TaskFault, Where, describe_value
 from kevin_cli.types import Domain, TensorSpec, Tree
 
-MAX_SAMPLED = 1 << 22
+MAX_SAMPLED = 1 << 18
 """Elements of a float tensor that its mean, spread and integrality are taken from."""
 SURELY_POSITIVE = 1e-3
 """Zero is out of the domain when values spread evenly from zero on would all be this large with less chance."""

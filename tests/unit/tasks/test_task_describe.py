@@ -297,6 +297,59 @@ def test_a_class_from_a_file_beside_is_shown_itself(tmp_path: Path) -> None:
     assert task.source.rstrip().endswith("Model = Net")
 
 
+def test_what_two_definitions_share_is_shown_once(tmp_path: Path) -> None:
+    (tmp_path / "shared_layers.py").write_text(
+        "EPS = 1.0\ndef a(x):\n    return x + EPS\ndef b(x):\n    return x - EPS\n"
+    )
+    text = """
+    from shared_layers import a
+    from shared_layers import b
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return a(x) * b(x)
+    """
+    assert task_of(tmp_path, text).source.count("EPS = 1.0") == 1
+
+
+def test_a_star_import_of_a_file_beside_is_resolved(tmp_path: Path) -> None:
+    (tmp_path / "starred_layers.py").write_text("def bent(x):\n    return x + 1\ndef other(x):\n    return x\n")
+    text = "from starred_layers import *\nclass Model(nn.Module):\n    def forward(self, x):\n        return bent(x)\n"
+    source = task_of(tmp_path, text).source
+    assert "def bent(x):" in source
+    assert "other" not in source
+
+
+def test_equal_names_for_different_things_keep_the_import(tmp_path: Path) -> None:
+    (tmp_path / "clashing_layers.py").write_text("EPS = 5.0\ndef a(x):\n    return x + EPS\n")
+    text = """
+    from clashing_layers import a
+    EPS = 1.0
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return a(x) * EPS
+    """
+    source = task_of(tmp_path, text).source
+    assert "from clashing_layers import a" in source
+    assert "5.0" not in source
+
+
+def test_a_class_of_an_installed_package_is_shown_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "site" / "installed_layers"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "parts.py").write_text("def half(x):\n    return x / 2\n")
+    (package / "net.py").write_text(
+        HEAD + "from .parts import half\nclass Net(nn.Module):\n    def forward(self, x):\n        return half(x)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setattr("site.getsitepackages", lambda: [str(tmp_path / "site")])
+    source = task_of(tmp_path, "from installed_layers.net import Net as Model\n").source
+    assert "class Net(nn.Module):" in source
+    assert "from installed_layers.parts import half" in source
+
+
 # --- estimates ---------------------------------------------------------------------------------------
 
 
