@@ -1,0 +1,173 @@
+"""One extension as a candidate asked for it: sources, flags, functions; and its content key.
+
+Made in the build sandbox and again in the worker from the arguments of `load_inline` or `load`; the same
+arguments give the same key, which is how the worker finds the finished library. Standard library only.
+Not covered by the key: header files that `load` sources include from outside their own folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+HEADER_SUFFIXES = (".h", ".hpp", ".hh", ".cuh", ".inc", ".inl")
+CUDA_SUFFIXES = (".cu", ".cuh")
+LABEL = re.compile(r"(?!kevin\.)\w[\w.+\[\]-]*$")
+"""A name in the build folder; `kevin.` is for generated files."""
+MAX_HEADERS = 64
+MAX_HEADER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """What is compiled. `sources` are (label, text); the label is what compiler messages name."""
+
+    name: str
+    cpp_sources: tuple[tuple[str, str], ...]
+    cuda_sources: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    """Files beside the sources of a `load`, by name."""
+    functions: tuple[tuple[str, str], ...] | None = None
+    """Name and documentation of each function to bind; `None` when the sources bind for themselves."""
+    cflags: tuple[str, ...] = ()
+    cuda_cflags: tuple[str, ...] = ()
+    ldflags: tuple[str, ...] = ()
+    include_paths: tuple[str, ...] = ()
+    with_cuda: bool = False
+    python_module: bool = True
+    implicit_headers: bool = True
+    inline: bool = True
+    """Sources of `load_inline` are one unit for each language; those of `load` are one unit each."""
+
+    def __post_init__(self) -> None:
+        for label, _ in (*self.cpp_sources, *self.cuda_sources, *self.headers):
+            if not LABEL.match(label):
+                raise ValueError(f"'{label}' is not a plain file name")
+
+    @property
+    def key(self) -> str:
+        """sha256 over everything that was asked for, in hex."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def from_load_inline(
+    name: str,
+    cpp_sources: str | Sequence[str],
+    cuda_sources: str | Sequence[str] | None = None,
+    sycl_sources: str | Sequence[str] | None = None,
+    functions: str | Sequence[str] | Mapping[str, str] | None = None,
+    extra_cflags: Sequence[str] | None = None,
+    extra_cuda_cflags: Sequence[str] | None = None,
+    extra_sycl_cflags: Sequence[str] | None = None,
+    extra_ldflags: Sequence[str] | None = None,
+    extra_include_paths: Sequence[str] | None = None,
+    build_directory: str | None = None,
+    verbose: bool = False,
+    with_cuda: bool | None = None,
+    with_sycl: bool | None = None,
+    is_python_module: bool = True,
+    with_pytorch_error_handling: bool = True,
+    keep_intermediates: bool = True,
+    use_pch: bool = False,
+    no_implicit_headers: bool = False,
+) -> Extension:
+    """The same arguments as torch's `load_inline`. Where things are built is ours to say."""
+    if sycl_sources or with_sycl:
+        raise ValueError("SYCL sources are not supported here")
+    cuda = _labelled("cuda_sources", cuda_sources)
+    return Extension(
+        name=str(name),
+        cpp_sources=_labelled("cpp_sources", cpp_sources),
+        cuda_sources=cuda,
+        functions=_functions(functions),
+        cflags=_flags(extra_cflags),
+        cuda_cflags=_flags(extra_cuda_cflags),
+        ldflags=_flags(extra_ldflags),
+        include_paths=_flags(extra_include_paths),
+        with_cuda=bool(cuda) if with_cuda is None else bool(with_cuda),
+        python_module=bool(is_python_module),
+        implicit_headers=not no_implicit_headers,
+    )
+
+
+def from_load(
+    name: str,
+    sources: str | Sequence[str],
+    extra_cflags: Sequence[str] | None = None,
+    extra_cuda_cflags: Sequence[str] | None = None,
+    extra_sycl_cflags: Sequence[str] | None = None,
+    extra_ldflags: Sequence[str] | None = None,
+    extra_include_paths: Sequence[str] | None = None,
+    build_directory: str | None = None,
+    verbose: bool = False,
+    with_cuda: bool | None = None,
+    with_sycl: bool | None = None,
+    is_python_module: bool = True,
+    is_standalone: bool = False,
+    keep_intermediates: bool = True,
+) -> Extension:
+    """The same arguments as torch's `load`. The files are read now. Raises `OSError` when one is missing."""
+    if is_standalone or with_sycl:
+        raise ValueError("standalone programs and SYCL are not supported here")
+    paths = [Path(source) for source in ([sources] if isinstance(sources, str) else sources)]
+    texts = [(path, path.read_text()) for path in paths]
+    cuda = tuple((path.name, text) for path, text in texts if path.suffix in CUDA_SUFFIXES)
+    return Extension(
+        name=str(name),
+        cpp_sources=tuple((path.name, text) for path, text in texts if path.suffix not in CUDA_SUFFIXES),
+        cuda_sources=cuda,
+        headers=_headers_beside(paths),
+        cflags=_flags(extra_cflags),
+        cuda_cflags=_flags(extra_cuda_cflags),
+        ldflags=_flags(extra_ldflags),
+        include_paths=_flags(extra_include_paths),
+        with_cuda=bool(cuda) if with_cuda is None else bool(with_cuda),
+        python_module=bool(is_python_module),
+        implicit_headers=False,
+        inline=False,
+    )
+
+
+def _headers_beside(paths: Sequence[Path]) -> tuple[tuple[str, str], ...]:
+    """Headers in the folders of the sources, which the sources may include by name."""
+    found: dict[str, str] = {}
+    for folder in dict.fromkeys(path.resolve().parent for path in paths):
+        for path in sorted(folder.iterdir()):
+            if path.suffix in HEADER_SUFFIXES and path.is_file() and path.stat().st_size <= MAX_HEADER_BYTES:
+                found.setdefault(path.name, path.read_text(errors="replace"))
+    return tuple(sorted(found.items())[:MAX_HEADERS])
+
+
+def _labelled(label: str, sources: str | Sequence[str] | None) -> tuple[tuple[str, str], ...]:
+    if not sources:
+        return ()
+    if isinstance(sources, str):
+        return ((label, sources),)
+    texts = [str(source) for source in sources]
+    return tuple((label if len(texts) == 1 else f"{label}[{i}]", text) for i, text in enumerate(texts))
+
+
+def _functions(
+    functions: str | Sequence[str] | Mapping[str, str] | None,
+) -> tuple[tuple[str, str], ...] | None:
+    if functions is None:
+        return None
+    if isinstance(functions, str):
+        functions = [functions]
+    if isinstance(functions, Mapping):
+        return tuple((str(name), str(doc)) for name, doc in functions.items())
+    return tuple((str(name), str(name)) for name in functions)
+
+
+def _flags(flags: Sequence[str] | str | None) -> tuple[str, ...]:
+    if flags is None:
+        return ()
+    return (flags,) if isinstance(flags, str) else tuple(str(flag) for flag in flags)
