@@ -8,7 +8,7 @@ from torch import nn
 
 # Sizes for the machine at hand; KEVIN_EXAMPLE_SIZE=cpu or gpu overrides.
 SIZE = os.environ.get("KEVIN_EXAMPLE_SIZE") or ("gpu" if torch.cuda.is_available() else "cpu")
-BATCH, CHANNELS_IN, CHANNELS_OUT, SIDE = {"cpu": (4, 3, 32, 128), "gpu": (128, 16, 64, 128)}[SIZE]
+BATCH, CHANNELS_IN, CHANNELS_OUT, SIDE = {"cpu": (4, 3, 32, 128), "gpu": (64, 16, 64, 128)}[SIZE]
 
 
 class Model(nn.Module):

@@ -7,7 +7,7 @@ from torch import nn
 
 # Sizes for the machine at hand; KEVIN_EXAMPLE_SIZE=cpu or gpu overrides.
 SIZE = os.environ.get("KEVIN_EXAMPLE_SIZE") or ("gpu" if torch.cuda.is_available() else "cpu")
-ROWS, COLUMNS = {"cpu": (512, 8192), "gpu": (8192, 32768)}[SIZE]
+ROWS, COLUMNS = {"cpu": (512, 8192), "gpu": (4096, 16384)}[SIZE]
 
 
 class Model(nn.Module):

@@ -8,7 +8,7 @@ from torch import nn
 
 # Sizes for the machine at hand; KEVIN_EXAMPLE_SIZE=cpu or gpu overrides.
 SIZE = os.environ.get("KEVIN_EXAMPLE_SIZE") or ("gpu" if torch.cuda.is_available() else "cpu")
-TOKENS, HIDDEN = {"cpu": (2048, 2048), "gpu": (16384, 11008)}[SIZE]
+TOKENS, HIDDEN = {"cpu": (2048, 2048), "gpu": (8192, 5504)}[SIZE]
 
 
 class Model(nn.Module):
