@@ -14,24 +14,23 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from kevin_cli.harness.build import compile as compiling
-from kevin_cli.harness.build.compile import Compiled, Contain, compile_extension, locked
+from kevin_cli.harness.build.cache import attempt_folder, locked, sweep
+from kevin_cli.harness.build.compile import Compiled, Contain, compile_extension
 from kevin_cli.harness.build.extension import Extension
 from kevin_cli.harness.build.recipe import Recipe
-from kevin_cli.harness.build.recorder import Recorder, Recorders
+from kevin_cli.harness.build.recorder import RECORDERS, Recorder
 from kevin_cli.harness.build.toolchain import Toolchain, find
 from kevin_cli.harness.wire import ChannelClosed, DeadlineExceeded, ProtocolError
 from kevin_cli.records import from_plain, to_plain
 from kevin_cli.types import BuildReport, DeviceKind, Tree
 
 Status = Literal["built", "no_extension", "failed", "import_failed", "crashed", "timed_out"]
-RECORDERS = Recorders()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +121,15 @@ def driver_capability() -> tuple[int, int] | None:
 
 async def _build(request: BuildRequest, chain: Toolchain, folder: Path, start: float) -> Built:
     deadline = start + request.timeout_s
-    recorder = await RECORDERS.take(request.python, request.cache, request.contain)
+    sweep(request.cache)
     session = Session()
+    recorder = RECORDERS.take(request.python, request.cache, request.contain)
     try:
+        await recorder.warm()
         status, detail = await _record(request, chain, recorder, session, deadline)
     finally:
-        await recorder.close()
+        recorder.close()
+    RECORDERS.refill(request.python, request.cache, request.contain)
     report = _report(session, time.monotonic() - start)
     built = Built(status=status, detail=detail, log=_log(session, status), directory=folder, report=report)
     if status not in ("crashed", "timed_out"):
@@ -140,19 +142,19 @@ async def _record(
 ) -> tuple[Status, str]:
     """Serve the recorder until it ends, dies or runs out of time."""
     try:
-        await recorder.begin(_begin(request, recorder), deadline)
+        recorder.send(_begin(request, recorder))
         while (event := await recorder.event(deadline))["event"] == "extension":
             extension = from_plain(Extension, event["extension"])
             compiled = await _compile(extension, request, chain, deadline)
             session.compiled[extension.key] = (extension, compiled)
             if compiled.timed_out:
                 return "timed_out", f"the compiler did not finish within {request.timeout_s:g} s"
-            await recorder.answer({"built": compiled.library is not None, "log": compiled.log})
+            recorder.send({"built": compiled.library is not None, "log": compiled.log})
         session.status, session.text = str(event["status"]), str(event["text"])
     except DeadlineExceeded:
         return "timed_out", f"importing the candidate did not finish within {request.timeout_s:g} s"
     except (ChannelClosed, ProtocolError, KeyError, TypeError, ValueError):
-        return _after_crash(session, await recorder.how_it_ended())
+        return _after_crash(session, recorder.how_it_ended())
     return _verdict(session)
 
 
@@ -218,7 +220,7 @@ def _report(session: Session, wall_s: float) -> BuildReport:
 def _write(built: Built, request: BuildRequest, session: Session) -> None:
     """Fill a folder beside its final place and move it there: all of it or nothing."""
     built.directory.parent.mkdir(parents=True, exist_ok=True)
-    attempt = Path(tempfile.mkdtemp(prefix="publish-", dir=built.directory.parent))
+    attempt = attempt_folder(request.cache, "publish")
     (attempt / "candidate.py").write_text(request.source)
     extensions = {}
     for key, (extension, compiled) in session.compiled.items():
@@ -236,8 +238,8 @@ def _write(built: Built, request: BuildRequest, session: Session) -> None:
     (attempt / "manifest.json").write_text(json.dumps({"extensions": extensions, **report}, indent=1))
     for path in attempt.iterdir():
         path.chmod(0o444)
-    attempt.chmod(0o555)
     os.rename(attempt, built.directory)
+    built.directory.chmod(0o555)
 
 
 def _link(source: Path, target: Path) -> None:
@@ -257,6 +259,4 @@ def _read(folder: Path) -> Built | None:
 
 
 def _with(built: Built, *, wall_s: float, cached: bool) -> Built:
-    from dataclasses import replace
-
     return replace(built, report=replace(built.report, wall_s=wall_s, cached=cached))

@@ -8,27 +8,25 @@ place.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
 import re
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kevin_cli.errors import InfraError
 from kevin_cli.harness.build import messages, standard
+from kevin_cli.harness.build.cache import attempt_folder, locked
 from kevin_cli.harness.build.recipe import HEADERS, LIBRARY, Recipe, write
 from kevin_cli.harness.build.toolchain import Toolchain, num_cpus
 from kevin_cli.harness.process import run_to_end
 
 Contain = Callable[..., list[str]]
 """`contain(argv, readable=, writable=, gpu=, pass_fds=) -> argv`: wraps a program in the sandbox."""
-POLL_S = 0.02
 PYTHON_SYMBOL = re.compile(r"undefined reference to [`'\"‘]_?Py\w*['\"’]")
 UNDEFINED = re.compile(r"undefined reference to [`'\"‘](.+?)['\"’]\s*$", re.MULTILINE)
 
@@ -59,27 +57,6 @@ def library_key(recipe: Recipe) -> str:
     """Sources, flags, our headers, torch, toolkit and architecture, in hex."""
     identity = [recipe.extension.key, recipe.device, recipe.architecture, headers_version(), *recipe.toolchain.identity]
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
-
-
-@asynccontextmanager
-async def locked(path: Path, *, num_slots: int = 1) -> AsyncIterator[None]:
-    """Hold one of `num_slots` locks at `path`. The kernel drops a lock when its holder dies."""
-    from filelock import FileLock, Timeout
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    locks = [FileLock(f"{path}.{slot}.lock", thread_local=False) for slot in range(num_slots)]
-    while True:
-        for lock in locks:
-            try:
-                lock.acquire(blocking=False)
-            except Timeout:
-                continue
-            try:
-                yield
-            finally:
-                lock.release()
-            return
-        await asyncio.sleep(POLL_S)
 
 
 async def compile_extension(recipe: Recipe, *, cache: Path, contain: Contain, timeout_s: float) -> Compiled:
@@ -130,11 +107,7 @@ def _unit_logs(log: str) -> list[str]:
 
 
 async def _attempt(recipe: Recipe, cache: Path, contain: Contain, deadline: float, note: str = "") -> Compiled:
-    import tempfile
-
-    attempts = cache / "attempts"
-    attempts.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="compile-", dir=attempts))
+    folder = attempt_folder(cache, "compile")
     write(recipe, folder)
     argv = contain(
         [_ninja(), "-C", str(folder), "-k", "0", "-j", "2"],

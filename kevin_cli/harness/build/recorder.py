@@ -2,137 +2,143 @@
 
 A recorder lives in its own folder and its own sandbox from the start, knows no candidate until it is
 taken, and is killed with its whole process group when its candidate is done. When the controller dies,
-its end of the channel closes and a waiting recorder leaves by itself.
+its end of the channel closes and a waiting recorder leaves by itself; its folder is swept by whoever
+builds next.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import atexit
 import os
 import shutil
 import signal
 import socket
-import tempfile
+import subprocess
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kevin_cli.errors import InfraError
 from kevin_cli.harness import launch
+from kevin_cli.harness.build.cache import attempt_folder
 from kevin_cli.harness.build.compile import Contain
+from kevin_cli.harness.build.toolchain import num_cpus
 from kevin_cli.harness.process import kill_group
-from kevin_cli.harness.wire import LARGE_CAP_BYTES, Channel, ChannelClosed, DeadlineExceeded, Kind
+from kevin_cli.harness.wire import LARGE_CAP_BYTES, Channel, ChannelClosed, DeadlineExceeded, Frame, Kind
 
 START_TIMEOUT_S = 120.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Recorder:
     """One process and its channel."""
 
-    process: asyncio.subprocess.Process
+    process: subprocess.Popen[bytes]
     channel: Channel
     folder: Path
-    sequence: int = 0
 
-    async def begin(self, request: dict[str, Any], deadline: float) -> None:
-        """Hand over the candidate, once the process is warm."""
-        self.sequence = self.channel.request(request)
+    async def warm(self) -> None:
+        """Wait until torch is imported. Raises `InfraError` when that does not happen."""
+        try:
+            frame = await self._recv(time.monotonic() + START_TIMEOUT_S)
+        except (ChannelClosed, DeadlineExceeded) as error:
+            raise InfraError("the build program does not start", "does `import torch` work there?") from error
+        if frame.kind is not Kind.READY:
+            raise InfraError("the build program did not say that it is ready")
 
     async def event(self, deadline: float) -> dict[str, Any]:
         """The next thing the recorder says. Raises `ChannelClosed` when it died."""
-        frame = await _recv(self.channel, deadline)
-        data = frame.json()
+        data = (await self._recv(deadline)).json()
         if not isinstance(data, dict):
             raise TypeError("not an event")
         return data
 
-    async def answer(self, body: dict[str, Any]) -> None:
+    def send(self, body: dict[str, Any]) -> None:
+        """The candidate, or the answer to an extension."""
         self.channel.request(body)
 
-    async def how_it_ended(self) -> str:
-        """`ended by SIGSEGV`, `left with exit code 0`, ..."""
+    async def _recv(self, deadline: float) -> Frame:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise DeadlineExceeded
+        return await asyncio.to_thread(self.channel.recv, timeout_s=left_s, cap_bytes=LARGE_CAP_BYTES)
+
+    def how_it_ended(self) -> str:
+        """`was ended by SIGSEGV`, `left with exit code 0`, ..."""
         try:
-            code = await asyncio.wait_for(self.process.wait(), 1.0)
-        except TimeoutError:
+            code = self.process.wait(1.0)
+        except subprocess.TimeoutExpired:
             return "broke the protocol"
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Kill whatever is left and remove the folder."""
         kill_group(self.process.pid)
-        await self.process.wait()
+        self.process.wait()
         self.channel.close()
-        await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
-
-
-async def _recv(channel: Channel, deadline: float) -> Any:
-    left_s = deadline - time.monotonic()
-    if left_s <= 0:
-        raise DeadlineExceeded
-    return await asyncio.to_thread(channel.recv, timeout_s=left_s, cap_bytes=LARGE_CAP_BYTES)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @dataclass(slots=True)
 class Recorders:
-    """The waiting ones, at most one for each interpreter, cache, sandbox and event loop."""
+    """The waiting ones, a few for each interpreter, cache and sandbox."""
 
-    waiting: dict[tuple[Any, ...], asyncio.Task[Recorder]] = field(default_factory=dict)
+    waiting: dict[tuple[str, Path, Contain], list[Recorder]] = field(default_factory=lambda: defaultdict(list))
 
-    async def take(self, python: str, cache: Path, contain: Contain) -> Recorder:
-        """A warm recorder; another one is started in its place."""
-        key = (python, cache, contain, id(asyncio.get_running_loop()))
-        task = self.waiting.pop(key, None) or asyncio.ensure_future(start(python, cache, contain))
-        recorder = await task
-        self.waiting[key] = asyncio.ensure_future(start(python, cache, contain))
-        return recorder
+    def take(self, python: str, cache: Path, contain: Contain) -> Recorder:
+        """One that waits, or a new one; it may still be importing torch."""
+        spares = self.waiting[python, cache, contain]
+        while spares:
+            recorder = spares.pop(0)
+            if recorder.process.poll() is None:
+                return recorder
+            recorder.close()
+        return start(python, cache, contain)
 
-    async def close(self) -> None:
-        """End all waiting recorders of this event loop."""
-        here = id(asyncio.get_running_loop())
-        for key in [key for key in self.waiting if key[-1] == here]:
-            task = self.waiting.pop(key)
-            with contextlib.suppress(InfraError):
-                await (await task).close()
+    def refill(self, python: str, cache: Path, contain: Contain) -> None:
+        """Start the next one. Called after a build, so that importing torch competes with no compiler."""
+        spares = self.waiting[python, cache, contain]
+        if len(spares) < max(1, num_cpus() // 4):
+            spares.append(start(python, cache, contain))
+
+    def close(self) -> None:
+        """End all that wait."""
+        for spares in self.waiting.values():
+            while spares:
+                spares.pop().close()
 
 
-async def start(python: str, cache: Path, contain: Contain) -> Recorder:
-    """Start one and wait until it is warm. Raises `InfraError` when it does not come up."""
-    attempts = cache / "attempts"
-    attempts.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="record-", dir=attempts))
+RECORDERS = Recorders()
+atexit.register(RECORDERS.close)
+
+
+def start(python: str, cache: Path, contain: Contain) -> Recorder:
+    """Start one; `warm` waits for it."""
+    folder = attempt_folder(cache, "record")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     program = Path(launch.__file__)
-    argv = contain(
-        [python, "-u", str(program), "build", str(theirs.fileno())],
-        readable=[program.parent.parent, folder],
-        writable=[folder],
-        gpu=False,
-        pass_fds=(theirs.fileno(),),
-    )
     with theirs:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
+        argv = contain(
+            [python, "-u", str(program), "build", str(theirs.fileno())],
+            readable=[program.parent.parent, folder],
+            writable=[folder],
+            gpu=False,
+            pass_fds=(theirs.fileno(),),
+        )
+        process = subprocess.Popen(
+            argv,
             cwd=folder,
             env=_environment(folder),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
             pass_fds=(theirs.fileno(),),
         )
-    recorder = Recorder(process=process, channel=Channel(ours), folder=folder)
-    try:
-        frame = await _recv(recorder.channel, time.monotonic() + START_TIMEOUT_S)
-    except (ChannelClosed, DeadlineExceeded) as error:
-        await recorder.close()
-        raise InfraError(f"the build program does not start in {python}", "does `import torch` work there?") from error
-    if frame.kind is not Kind.READY:
-        await recorder.close()
-        raise InfraError("the build program did not say that it is ready")
-    return recorder
+    return Recorder(process=process, channel=Channel(ours), folder=folder)
 
 
 def _environment(folder: Path) -> dict[str, str]:
