@@ -11,15 +11,25 @@ import json
 import os
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from kevin_cli.errors import InfraError, UsageError
 from kevin_cli.package.evidence import FORMAT, readable, record
+from kevin_cli.package.runtime._machine import processor
 from kevin_cli.package.sources import copy_reference
-from kevin_cli.types import Candidate, Task, TaskReport, Verdict
+from kevin_cli.types import Candidate, DeviceKind, Task, TaskReport, Verdict
 
 SUFFIX = "_kevin"
 RUNTIME = Path(__file__).parent / "runtime"
+KEVIN = Path(__file__).parents[1]
+SHARED = {
+    "harness/build/extension.py": "_extension.py",
+    "harness/worker/extensions.py": "_extensions.py",
+}
+"""How the judge's worker finds a finished library is how a package does; only the imports differ."""
+OUR_IMPORT, THEIR_IMPORT = "from kevin_cli.harness.build.extension import", "from ._extension import"
+LIBRARIES = "libraries"
 
 INIT = '''"""{name}: the user's {class_name} with a kernel that kevin verified; see VERIFICATION.md.
 
@@ -59,10 +69,24 @@ def refuse_foreign(path: Path) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The libraries that were verified, as the build left them: a manifest and what it names."""
+
+    directory: Path
+    capability: str = ""
+    """Of the GPU they are for: `9.0`."""
+
+
 def write(
-    task: Task, candidate: Candidate, verdict: Verdict, report: TaskReport, out_dir: Path, built: Path | None = None
+    task: Task,
+    candidate: Candidate,
+    verdict: Verdict,
+    report: TaskReport,
+    out_dir: Path,
+    finished: Finished | None = None,
 ) -> Path:
-    """Write the package and return its folder. `built` holds the finished libraries, when there are any.
+    """Write the package and return its folder. Without `finished` it builds from its sources when first used.
 
     Raises `UsageError` when the place is taken by something else, `InfraError` when it can't be written.
     """
@@ -75,7 +99,7 @@ def write(
         with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as scratch:
             draft = Path(scratch) / "new"
             draft.mkdir()
-            _fill(draft, task, candidate, verdict, report)
+            _fill(draft, task, candidate, verdict, report, finished)
             _publish(draft, path, Path(scratch) / "old")
     except OSError as error:
         raise InfraError(
@@ -84,15 +108,42 @@ def write(
     return path
 
 
-def _fill(draft: Path, task: Task, candidate: Candidate, verdict: Verdict, report: TaskReport) -> None:
+def _fill(
+    draft: Path, task: Task, candidate: Candidate, verdict: Verdict, report: TaskReport, finished: Finished | None
+) -> None:
     evidence = record(task, candidate, verdict, report)
+    evidence["built_for"] = _copy_libraries(finished, draft, task, report) if finished else {}
     (draft / "kernel.py").write_text(candidate.source)
     (draft / "__init__.py").write_text(INIT.format(name=task.name, class_name=task.target.class_name))
     (draft / "verification.json").write_text(json.dumps(evidence, indent=1, ensure_ascii=False) + "\n")
     (draft / "VERIFICATION.md").write_text(readable(evidence, task, verdict, report))
-    for source in RUNTIME.glob("*.py"):
-        shutil.copyfile(source, draft / source.name)
+    _copy_runtime(draft)
     copy_reference(Path(task.target.path), draft)
+
+
+def _copy_runtime(draft: Path) -> None:
+    for source in RUNTIME.glob("_*.py"):
+        if source.name != "__init__.py":
+            shutil.copyfile(source, draft / source.name)
+    for place, name in SHARED.items():
+        (draft / name).write_text((KEVIN / place).read_text().replace(OUR_IMPORT, THEIR_IMPORT))
+
+
+def _copy_libraries(finished: Finished, draft: Path, task: Task, report: TaskReport) -> dict[str, str]:
+    """Returns what the libraries fit: anywhere else the package builds its own."""
+    extensions = json.loads((finished.directory / "manifest.json").read_text())["extensions"]
+    versions = dict(report.versions)
+    if not extensions or not {"torch", "python"} <= versions.keys():
+        return {}
+    home = draft / LIBRARIES
+    home.mkdir()
+    (home / "manifest.json").write_text(json.dumps({"extensions": extensions}, indent=1) + "\n")
+    for entry in extensions.values():
+        shutil.copyfile(finished.directory / entry["library"], home / entry["library"])
+    python = ".".join(versions["python"].split(".")[:2])
+    on_cpu = task.contract.device is DeviceKind.CPU
+    fits = {"processor": processor()} if on_cpu else {"capability": finished.capability}
+    return {"torch": versions["torch"], "python": python, **fits}
 
 
 def _publish(draft: Path, path: Path, old: Path) -> None:

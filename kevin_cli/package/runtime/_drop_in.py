@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import inspect
 import json
 import logging
 import os
@@ -26,28 +25,29 @@ from typing import Any
 
 import torch
 
-from . import _libraries
+from . import _contract, _libraries
 
-CONSTRUCTION_SEED = 0
-ALIGNMENT_BYTES = 64
-"""The judge's tensors start at a multiple of this; a kernel may rely on it for vector loads."""
+CONSTRUCTION_SEED = 20261130
+"""The judge constructs candidates under this seed."""
 
 
 class OutsideContract(RuntimeError):  # noqa: N818 - a condition, not a mistake
     """Raised under `KEVIN_GUARD=strict` when a call is outside what was verified."""
 
 
-class DropIn(torch.nn.Module):
+class DropIn(torch.nn.Module):  # type: ignore[misc]
     """Mixin in front of the user's class; see the module's docstring."""
 
-    _kevin_original: type
+    _kevin_original: Any
     _kevin_record: dict[str, Any]
     _kevin_folder: Path
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
         self._kevin = Bridge(self._kevin_record, self._kevin_folder)
-        self._kevin.construction = _construction_reason(self._kevin_original, self._kevin_record, args, keywords)
+        self._kevin.construction = _contract.construction_reason(
+            self._kevin_original, self._kevin_record, args, keywords
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -62,12 +62,15 @@ class DropIn(torch.nn.Module):
             return super().forward(*args, **keywords)
         bridge = self._kevin
         if keywords:
-            args, keywords = _positional(self._kevin_original, args, keywords)
-        reason = "" if bridge.guard == "off" else bridge.reason(self, args, keywords)
-        kernel = None if reason else bridge.kernel(self)
+            args, keywords = _contract.positional(self._kevin_original, args, keywords)
+        held = bridge.held(self)
+        reason = "" if bridge.guard == "off" else bridge.reason(self, held, args, keywords)
+        kernel = None if reason else bridge.kernel(held)
         if kernel is None:
             bridge.refuse(reason or bridge.broken)
             return super().forward(*args, **keywords)
+        if not torch.is_grad_enabled():
+            return kernel(*args)
         with torch.no_grad():
             return kernel(*args)
 
@@ -81,38 +84,40 @@ class Bridge:
         self.construction = ""
         self.broken = ""
         self._kernel: torch.nn.Module | None = None
-        self._signature: tuple[tuple[int, int], ...] = ()
+        self._signature: list[Any] = []
         self._said: set[str] = set()
+        self._places: list[tuple[dict[str, Any], str]] | None = None
         self._device = record["contract"]["device"]
-        self._specs = [_Spec(spec) for spec in record["contract"]["inputs"]]
-        self._parameters = [(p["name"], _Spec(p)) for p in record["parameters"]]
-        self._flat = all(item["kind"] == "tensor" for item in record["inputs"]["items"])
+        self._training = record["training"]
+        self._inputs = [_contract.Spec(spec, self._device) for spec in record["contract"]["inputs"]]
+        self._parameters = [_contract.Spec(spec, self._device) for spec in record["parameters"]]
+        self._is_flat = all(item["kind"] == "tensor" for item in record["inputs"]["items"])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _fresh_bridge, (self.record, str(self.folder), self.construction)
 
-    def reason(self, module: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+    def held(self, module: Any) -> list[Any]:
+        """The module's parameters and buffers as they are now, in the order of the record."""
+        if self._places is None:
+            self._places = [_place(module, spec["name"]) for spec in self.record["parameters"]]
+        return [table.get(leaf) for table, leaf in self._places]
+
+    def reason(self, module: Any, held: list[Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
         """Why a call is outside the contract; empty when it is inside."""
         if self.construction or self.broken:
             return self.construction or self.broken
-        if module.training != self.record["training"]:
+        if module.training is not self._training:
             return f"the module is in {'training' if module.training else 'evaluation'} mode"
         if torch.is_autocast_enabled(self._device):
             return "autocast is on"
-        tensors: list[Any] = []
-        if keywords or not self._collect(args, tensors):
+        tensors = self._tensors(args)
+        if keywords or tensors is None:
             return "the arguments differ from the verified ones in number or structure"
-        held = _tensors_of(module)
-        return (
-            self._tensor_reason(tensors, "input", self._specs)
-            or self._held_reason(held)
-            or _grad_reason([*tensors, *held.values()])
-        )
+        return self._tensor_reason(tensors, held) or _grad_reason([*tensors, *held])
 
-    def kernel(self, module: Any) -> torch.nn.Module | None:
-        """The kernel with this module's weights; built anew when they were changed in any way."""
-        held = _tensors_of(module)
-        signature = tuple((held[ours].data_ptr(), held[ours]._version) for _, ours in self.record["weights"])
+    def kernel(self, held: list[Any]) -> torch.nn.Module | None:
+        """The kernel with this module's weights; made anew when they were changed in any way."""
+        signature = [(id(t), t.data_ptr(), 0 if t.is_inference() else t._version) for t in held]
         if self._kernel is None or signature != self._signature:
             self._kernel = self._make_kernel(held)
             self._signature = signature
@@ -124,134 +129,52 @@ class Bridge:
             raise OutsideContract(reason)
         if self.guard == "log" or reason not in self._said:
             self._said.add(reason)
-            _log().warning("%s: running the original module: %s", self.record["name"], reason)
+            name = self.record["name"]
+            logging.getLogger(__package__).warning("%s: running the original module: %s", name, reason)
 
-    def _collect(self, args: tuple[Any, ...], found: list[Any]) -> bool:
-        if self._flat:
-            found.extend(args)
-            return len(args) == len(self._specs)
-        return _matches(self.record["inputs"], args, found)
+    def _tensors(self, args: tuple[Any, ...]) -> tuple[Any, ...] | list[Any] | None:
+        if self._is_flat:
+            return args if len(args) == len(self._inputs) else None
+        found: list[Any] = []
+        return found if _contract.matches(self.record["inputs"], args, found) else None
 
-    def _tensor_reason(self, tensors: list[Any], what: str, specs: list[_Spec]) -> str:
-        for index, (tensor, spec) in enumerate(zip(tensors, specs, strict=True)):
-            found = spec.reason(tensor, self._device)
-            if found:
-                return f"{what} {index} {found}"
+    def _tensor_reason(self, tensors: Any, held: list[Any]) -> str:
+        for index, (tensor, spec) in enumerate(zip(tensors, self._inputs, strict=True)):
+            if not spec.fits(tensor):
+                return f"input {index} {spec.reason(tensor)}"
+        for index, (tensor, spec) in enumerate(zip(held, self._parameters, strict=True)):
+            if not spec.fits(tensor):
+                return f"{self.record['parameters'][index]['name']!r} {spec.reason(tensor)}"
         return ""
 
-    def _held_reason(self, held: dict[str, torch.Tensor]) -> str:
-        for name, spec in self._parameters:
-            found = spec.reason(held.get(name), self._device)
-            if found:
-                return f"{name!r} {found}"
-        return ""
-
-    def _make_kernel(self, held: dict[str, torch.Tensor]) -> torch.nn.Module | None:
+    def _make_kernel(self, held: list[Any]) -> torch.nn.Module | None:
         try:
-            program = _kernel_program(self.folder, self.record)
-            kernel = _construct(program.ModelNew, self.record, self._device)
+            kernel = _new_kernel(self.folder, self.record)
         except (ImportError, OSError, RuntimeError) as error:
             self.broken = f"the kernel can't be loaded here: {error}".splitlines()[0]
             return None
+        by_name = dict(zip((spec["name"] for spec in self.record["parameters"]), held, strict=True))
         for theirs, ours in self.record["weights"]:
-            _give(kernel, theirs, held[ours])
+            _give(kernel, theirs, by_name[ours])
         return kernel
 
 
-class _Spec:
-    """Shape, type and layout of one tensor, ready to be compared."""
-
-    def __init__(self, plain: dict[str, Any]) -> None:
-        self.shape = torch.Size(plain["shape"])
-        self.dtype = getattr(torch, plain["dtype"])
-        self.strides = tuple(plain["strides"]) if "strides" in plain else None
-
-    def reason(self, tensor: Any, device: str) -> str:
-        """What is not as verified; empty when everything is."""
-        if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-            return f"is {type(tensor).__name__}, not a plain tensor"
-        if tensor.device.type != device:
-            return f"is on {tensor.device}, verified on {device}"
-        if device == "cuda" and tensor.device.index != torch.cuda.current_device():
-            return f"is on {tensor.device}, which is not the current device"
-        if tensor.dtype is not self.dtype or tensor.shape != self.shape:
-            return f"is {tensor.dtype}{list(tensor.shape)}, verified {self.dtype}{list(self.shape)}"
-        if self.strides is None:
-            return "" if tensor.is_contiguous() else "is not contiguous"
-        if tensor.stride() != self.strides:
-            return f"has strides {tensor.stride()}, verified {self.strides}"
-        return "does not start at an aligned address" if tensor.data_ptr() % ALIGNMENT_BYTES else ""
+def _place(module: Any, name: str) -> tuple[dict[str, Any], str]:
+    """The table that holds a parameter or buffer, and its key there."""
+    path, _, leaf = name.rpartition(".")
+    owner = module.get_submodule(path)
+    return (owner._parameters if leaf in owner._parameters else owner._buffers), leaf
 
 
-def _grad_reason(tensors: list[torch.Tensor]) -> str:
+def _grad_reason(tensors: list[Any]) -> str:
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return "gradients are enabled; use torch.no_grad()"
     return ""
 
 
-def _tensors_of(module: Any) -> dict[str, torch.Tensor]:
-    """Parameters and buffers by their names in the `state_dict`; the common flat module without a walk."""
-    if not module._modules:
-        return {**module._parameters, **module._buffers}
-    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
-
-
-def _matches(tree: dict[str, Any], value: Any, found: list[Any]) -> bool:
-    """Whether `value` has the structure of `tree`; collects its tensors in order."""
-    kind = tree["kind"]
-    if kind == "tensor":
-        found.append(value)
-        return True
-    if kind == "value":
-        return type(value) is type(tree["value"]) and value == tree["value"]
-    if kind == "dict":
-        if not isinstance(value, dict) or tuple(value) != tuple(tree["keys"]):
-            return False
-        value = tuple(value.values())
-    elif not isinstance(value, list if kind == "list" else tuple):
-        return False
-    items = tree["items"]
-    return len(items) == len(value) and all(_matches(i, v, found) for i, v in zip(items, value, strict=True))
-
-
-def _plain(tree: dict[str, Any]) -> Any:
-    """A tree of plain values as the values."""
-    if tree["kind"] == "value":
-        return tree["value"]
-    items = [_plain(item) for item in tree["items"]]
-    if tree["kind"] == "dict":
-        return dict(zip(tree["keys"], items, strict=True))
-    return items if tree["kind"] == "list" else tuple(items)
-
-
-def _construction_reason(original: type, record: dict[str, Any], args: Any, keywords: Any) -> str:
-    """Empty when the constructor got what the verified module got, however it was written."""
-    signature = inspect.signature(original.__init__)  # type: ignore[misc]
-    given = signature.bind(None, *args, **keywords)
-    verified = signature.bind(None, *_plain(record["init"]), **_plain(record["init_keywords"]))
-    given.apply_defaults()
-    verified.apply_defaults()
-    return "" if given.arguments == verified.arguments else "constructed with other arguments than verified"
-
-
-def _positional(original: Any, args: Any, keywords: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    bound = inspect.signature(original.forward).bind(None, *args, **keywords)
-    return bound.args[1:], bound.kwargs
-
-
-def _construct(model: Any, record: dict[str, Any], device: str) -> torch.nn.Module:
-    """A new `ModelNew`, under the seed that the judge uses and without touching the caller's random state."""
-    with torch.random.fork_rng():
-        torch.manual_seed(CONSTRUCTION_SEED)
-        kernel = model(*_plain(record["init"]), **_plain(record["init_keywords"]))
-    return kernel.to(device).train(record["training"])
-
-
 def _give(kernel: torch.nn.Module, name: str, tensor: torch.Tensor) -> None:
     """Let the kernel use the module's own tensor; a copy only where types differ."""
-    path, _, leaf = name.rpartition(".")
-    owner = kernel.get_submodule(path)
-    table = owner._parameters if leaf in owner._parameters else owner._buffers
+    table, leaf = _place(kernel, name)
     mine = table[leaf]
     if mine is not None and mine.dtype == tensor.dtype and mine.shape == tensor.shape:
         table[leaf] = tensor
@@ -261,29 +184,36 @@ def _give(kernel: torch.nn.Module, name: str, tensor: torch.Tensor) -> None:
 
 
 _programs: dict[Path, types.ModuleType] = {}
-_programs_lock = threading.Lock()
+_lock = threading.RLock()
 
 
-def _kernel_program(folder: Path, record: dict[str, Any]) -> types.ModuleType:
-    """Import `kernel.py` once, with its extensions resolved to the finished libraries where they fit."""
-    with _programs_lock:
-        if folder not in _programs:
-            source = (folder / "kernel.py").read_bytes()
-            if hashlib.sha256(source).hexdigest() != record["candidate"]:
-                raise ImportError("kernel.py is not the program that was verified")
-            with _libraries.resolved(folder, record):
-                _programs[folder] = importlib.import_module(f"{__package__}.kernel")
-        return _programs[folder]
+def _new_kernel(folder: Path, record: dict[str, Any]) -> torch.nn.Module:
+    """A new `ModelNew`, under the judge's seed and without touching the caller's random state."""
+    device = record["contract"]["device"]
+    gpus = [torch.cuda.current_device()] if device == "cuda" else []
+    with _lock, _libraries.resolved(folder, record), torch.random.fork_rng(devices=gpus):
+        program = _program(folder, record)
+        torch.default_generator.manual_seed(CONSTRUCTION_SEED)
+        if gpus:
+            torch.cuda.manual_seed(CONSTRUCTION_SEED)
+        init, keywords = _contract.plain(record["init"]), _contract.plain(record["init_keywords"])
+        kernel: torch.nn.Module = program.ModelNew(*init, **keywords)
+    return kernel.to(device).train(record["training"])
+
+
+def _program(folder: Path, record: dict[str, Any]) -> types.ModuleType:
+    """`kernel.py`, imported once, and only when it is what was verified."""
+    if folder not in _programs:
+        if hashlib.sha256((folder / "kernel.py").read_bytes()).hexdigest() != record["candidate"]:
+            raise ImportError("kernel.py is not the program that was verified")
+        _programs[folder] = importlib.import_module(f"{__package__}.kernel")
+    return _programs[folder]
 
 
 def _fresh_bridge(record: dict[str, Any], folder: str, construction: str) -> Bridge:
     bridge = Bridge(record, Path(folder))
     bridge.construction = construction
     return bridge
-
-
-def _log() -> logging.Logger:
-    return logging.getLogger(__package__)
 
 
 def load_record(folder: Path) -> dict[str, Any]:
