@@ -108,9 +108,9 @@ def _missing_hint(file: Path) -> str:
     folder = file.parent
     if not folder.is_dir():
         return f"the folder {folder} does not exist either"
-    names = [entry.name for entry in folder.iterdir() if entry.suffix == ".py"]
-    close = difflib.get_close_matches(file.name, names, n=1, cutoff=0.6)
-    return f"did you mean {folder / close[0]}?" if close else FORM_HINT
+    stems = [entry.stem for entry in folder.iterdir() if entry.suffix == ".py"]
+    close = difflib.get_close_matches(file.stem, stems, n=1, cutoff=0.6)
+    return f"did you mean {folder / close[0]}.py?" if close else FORM_HINT
 
 
 def _directory_fault(folder: Path) -> TaskError:
