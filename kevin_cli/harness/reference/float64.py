@@ -73,16 +73,18 @@ class Reference64:
     def _float64(self, inputs: Sequence[torch.Tensor], device: torch.device, how: str) -> HighPrecision:
         module = self._copy(device, torch.float64)
         raised = [_raise_tensor(clone(tensor, device), torch.float64) for tensor in inputs]
+        self._subject.restore_state(module)
         with _default_dtype(torch.float64), RedirectCasts() as redirect:
-            outputs = self._subject.run_module(module, raised)
+            outputs = self._subject.call(module, raised)
         self._must_fit(outputs)
         return HighPrecision(outputs, f"{how}, casts redirected" if redirect.redirected else how)
 
     def _strict(self, inputs: Sequence[torch.Tensor]) -> HighPrecision:
         module = self._copy(self._subject.device, torch.float32)
         raised = [_raise_tensor(clone(tensor), torch.float32) for tensor in inputs]
+        self._subject.restore_state(module)
         with _no_tf32():
-            return HighPrecision(self._subject.run_module(module, raised), "float32")
+            return HighPrecision(self._subject.call(module, raised), "float32")
 
     def _copy(self, device: torch.device, dtype: torch.dtype) -> nn.Module:
         """The module with the current weights, in `dtype`; tensors that are wider stay as they are."""

@@ -15,9 +15,10 @@ on these inputs, which were drawn after it was loaded.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -26,6 +27,8 @@ from kevin_cli.harness.reference.tolerance import BLOCK, HALF, Tolerance, tolera
 
 CHUNK = {"cpu": BLOCK * 32, "cuda": BLOCK * 2048}
 """Elements at a time: a few temporaries of this size stay in a CPU's cache, or keep a GPU busy."""
+MANY = 1 << 24
+"""Elements from which on a comparison on the CPU may use all cores."""
 MAX_NOTED = 1 << 21
 """Positions of wrong elements that are kept."""
 MIN_STATISTIC = 64
@@ -79,7 +82,12 @@ class Compared:
 
 
 def compare(candidate: torch.Tensor, expected: Expected) -> Compared:
-    """Compare one output, already of the right shape, on whatever device it lies."""
+    """Compare one output, on whatever device it lies."""
+    with few_threads(candidate.numel()):
+        return _compare(candidate, expected)
+
+
+def _compare(candidate: torch.Tensor, expected: Expected) -> Compared:
     if candidate.dtype != expected.own.dtype or candidate.shape != expected.own.shape:
         return Compared(passed=False, kind="values", detail=_form(candidate, expected.own))
     if expected.high.device != candidate.device:
@@ -92,6 +100,18 @@ def compare(candidate: torch.Tensor, expected: Expected) -> Compared:
     if candidate.is_floating_point():
         return _floats(candidate, expected.own, expected.high, expected)
     return _exact(candidate, expected)
+
+
+@contextlib.contextmanager
+def few_threads(num_elements: int) -> Iterator[None]:
+    """One thread for what one thread does soon: on a busy machine every parallel loop waits for its slowest."""
+    before = torch.get_num_threads()
+    if num_elements <= MANY:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _on_cpu(expected: Expected) -> Expected:
@@ -143,6 +163,9 @@ class _Sums:
     typical_error: float = 0.0
     typical: float = 0.0
     max_error: float = 0.0
+    all_count: float = 0.0
+    all_error: float = 0.0
+    """With the elements that are out of bounds: for the report of a failure."""
     num_over: int = 0
     num_wrong_class: int = 0
     bad_block: str = ""
@@ -205,6 +228,8 @@ def _add_chunk(sums: _Sums, chunk: _Chunk, tolerance: Tolerance, relative: Relat
     sums.typical_error += float((typical_error * chunk.given.shape[1]).sum())
     sums.typical += float((typical * chunk.given.shape[1]).sum())
     sums.max_error = max(sums.max_error, float(error.max()))
+    sums.all_count += float(valued.sum())
+    sums.all_error += float(error.square().sum())
     _note(sums.over, over, chunk.start)
     _note(sums.wrong_class, wrong_class, chunk.start)
     sums.num_over += int(over.sum())
@@ -272,6 +297,8 @@ def _judge(
     bound = tolerance.kappa * own_rms + tolerance.floor * tolerance.eps * high_rms + tolerance.tiny
     failed = _failure(sums, flat, expected, candidate, rms, bound)
     kind, detail, wrong = ("ok", "", None) if failed is None else failed
+    if failed is not None and sums.all_count:
+        rms = math.sqrt(sums.all_error / sums.all_count)
     typical = sums.typical_error / sums.typical if sums.typical else 0.0
     return Compared(
         passed=failed is None,

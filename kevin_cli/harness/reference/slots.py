@@ -123,10 +123,11 @@ class Slots:
 
     def num_unwritten(self, slot: int, given: torch.Tensor, positions: torch.Tensor) -> int:
         """How many of these elements still hold the poison."""
-        size = given.element_size()
-        poison = self._poison[slot].repeat(-(-size // 8))[:size]
-        raw = given.reshape(-1)[positions].view(torch.uint8).view(-1, size)
-        return int((raw == poison).all(1).sum())
+        pair = self._poison[slot][:2]
+        raw = given.reshape(-1)[positions].view(torch.uint8).view(-1, given.element_size())
+        if given.element_size() == 1:
+            return int(((raw == pair[0]) | (raw == pair[1])).sum())
+        return int((raw == pair.repeat(given.element_size() // 2)).all(1).sum())
 
     def inputs_unchanged(self, slot: int, tensors: Sequence[torch.Tensor]) -> bool:
         pairs = enumerate(tensors)
@@ -193,9 +194,9 @@ def storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _poison_bytes(*, nan: bool) -> bytes:
-    """Eight bytes: in every float type NaN with a payload, or numbers between 100 and 1e130."""
+    """Two bytes, repeated to eight: in every float type NaN with a payload, or numbers between 100 and 1e130."""
     low, high = (0xF1, 0xFF) if nan else (0x60, 0x5A)
-    return bytes(byte for secret in os.urandom(4) for byte in (low + secret % 14, high))
+    return bytes((low + os.urandom(1)[0] % 14, high)) * 4
 
 
 def _bytes(data: bytes, arena: Arena) -> torch.Tensor:

@@ -50,13 +50,11 @@ class Subject:
 
     def run(self, inputs: Sequence[torch.Tensor], *, seed: int = RUN_SEED) -> list[torch.Tensor]:
         """The module's outputs, flat, in its own precision. Raises `TaskFault` with where="reference"."""
-        return self.run_module(self.module, [clone(tensor) for tensor in inputs], seed=seed)
+        self.restore_state(self.module)
+        return self.call(self.module, [clone(tensor) for tensor in inputs], seed=seed)
 
-    def run_module(
-        self, module: nn.Module, inputs: Sequence[torch.Tensor], *, seed: int = RUN_SEED
-    ) -> list[torch.Tensor]:
-        """The same with another copy of the module; `inputs` may be written to."""
-        self.restore_state(module)
+    def call(self, module: nn.Module, inputs: Sequence[torch.Tensor], *, seed: int = RUN_SEED) -> list[torch.Tensor]:
+        """The same with a copy of the module, as it is; `inputs` may be written to."""
         torch.manual_seed(seed)
         with user_code("forward", self.path, where="reference"), torch.no_grad():
             result = module(*assemble(self.input_tree, inputs))
@@ -64,15 +62,10 @@ class Subject:
         return flatten(self.output_tree, result)
 
     def restore_state(self, module: nn.Module) -> None:
+        """Buffers as `keep_state` found them, in a module or in a copy of another precision."""
         with torch.no_grad():
             for name, buffer in module.named_buffers():
                 buffer.copy_(self._buffers[name])
-
-    def writes_inputs(self, inputs: Sequence[torch.Tensor]) -> bool:
-        """Whether the module changes the tensors it is given."""
-        given = [clone(tensor) for tensor in inputs]
-        self.run_module(self.module, given)
-        return not all(same_bytes(flat(a), flat(b)) for a, b in zip(given, inputs, strict=True))
 
 
 def construct(loaded: Loaded) -> nn.Module:
