@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kevin_cli.errors import UsageError
@@ -32,20 +32,24 @@ class Choice:
     """Prompt and completion together, where it is known."""
 
 
-async def choose(model: str | None, endpoint: str | None, *, device: DeviceKind) -> Choice:
+async def choose(
+    model: str | None, endpoint: str | None, *, device: DeviceKind, rules: Rules | None = None, seed: int = 0
+) -> Choice:
     """Decide, and make the first contact when it is an endpoint.
 
+    `rules` overrides those that go with the model; `seed` is that of the embedded proposer's order.
     Raises `UsageError` for a model that is not there, `EndpointError` for an endpoint that does not answer.
     """
     if endpoint:
-        return await _http(endpoint, model or "", device)
-    if not model:
-        return _embedded("no model is configured", device)
-    if model == "embedded":
-        return _embedded("asked for by name", device)
-    if model.startswith(SCRIPT_PREFIX):
-        return _scripted(Path(model.removeprefix(SCRIPT_PREFIX)), device)
-    return _transformers(Path(model).expanduser(), device)
+        choice = await _http(endpoint, model or "", device)
+    elif not model or model == "embedded":
+        why = "asked for by name" if model else "no model is configured"
+        choice = _embedded(why, device, rules or Rules.LIBRARY, seed)
+    elif model.startswith(SCRIPT_PREFIX):
+        choice = _scripted(Path(model.removeprefix(SCRIPT_PREFIX)), device)
+    else:
+        choice = _transformers(Path(model).expanduser(), device)
+    return replace(choice, rules=rules) if rules else choice
 
 
 def style_for(name: str, device: DeviceKind) -> Style:
@@ -64,11 +68,11 @@ def _choice(open_policy: Open, reason: str, style: Style, context_tokens: int | 
     return Choice(open=open_policy, reason=reason, style=style, rules=rules, context_tokens=context_tokens)
 
 
-def _embedded(why: str, device: DeviceKind) -> Choice:
+def _embedded(why: str, device: DeviceKind, rules: Rules, seed: int) -> Choice:
     async def open_policy(render: Render, opens_think: bool) -> Policy:
         from kevin_cli.policies.embedded.policy import EmbeddedPolicy
 
-        return EmbeddedPolicy()
+        return EmbeddedPolicy(rules, seed)
 
     return _choice(open_policy, f"embedded proposer, no weights ({why})", style_for("", device))
 

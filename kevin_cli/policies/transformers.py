@@ -110,7 +110,7 @@ class TransformersPolicy:
         ended = bool(ids) and ids[-1] in self._end_ids()
         late = not ended and stop.is_late
         return Completion(
-            text=self._tokenizer.decode(ids, skip_special_tokens=True),
+            text=self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False),
             finish_reason="stop" if ended else "error" if late else "length",
             model=self._path.name,
             messages=messages,

@@ -12,6 +12,7 @@ import pytest
 
 from kevin_cli.errors import EndpointError, UsageError
 from kevin_cli.policies.choose import Choice, choose, style_for
+from kevin_cli.policies.embedded.policy import EmbeddedPolicy
 from kevin_cli.types import DeviceKind, Message, Policy, Rules, Style, Trajectory
 
 
@@ -50,6 +51,13 @@ def test_without_a_model_the_embedded_proposer_runs_and_says_why() -> None:
     assert "no model is configured" in choice.reason
     assert (choice.style, choice.rules) == (Style.GENERAL, Rules.LIBRARY)
     assert opened(choice).name == "embedded"
+
+
+def test_rules_that_the_user_gave_reach_the_policy() -> None:
+    choice = asyncio.run(choose(None, None, device=DeviceKind.CPU, rules=Rules.KERNELS, seed=5))
+    policy = opened(choice)
+    assert isinstance(policy, EmbeddedPolicy)
+    assert (choice.rules, policy.rules, policy.seed) == (Rules.KERNELS, Rules.KERNELS, 5)
 
 
 def test_a_script_is_opened(tmp_path: Path) -> None:
