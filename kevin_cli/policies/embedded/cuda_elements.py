@@ -1,0 +1,245 @@
+"""The innermost part of a CUDA kernel: one vector of columns loaded, computed lane by lane, stored.
+
+Knows the coordinates (`row`, `column`, the first column of the vector), which tensors can be loaded as vectors,
+and where kept values wait. `cuda.py` writes the loops around it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from kevin_cli.policies.embedded.cpu import STORAGE as CPU_STORAGE
+from kevin_cli.policies.embedded.names import distinct
+from kevin_cli.policies.embedded.passes import Pass
+from kevin_cli.policies.embedded.regions import Kernel
+from kevin_cli.policies.embedded.rows import Access, Cell, Store, cells_of, contiguous_strides
+from kevin_cli.policies.embedded.source import Argument, Lines
+from kevin_cli.policies.embedded.text import C_TYPES, Names, expression, offset_text
+from kevin_cli.policies.embedded.values import Tensor, kind_of
+
+STORAGE = {**CPU_STORAGE, "bfloat16": "__nv_bfloat16", "float16": "__half"}
+FUNCTIONS = {
+    **{op: f"{op}f" for op in ("exp", "log", "expm1", "log1p", "tanh", "erf", "sqrt", "sin", "cos", "pow")},
+    **{op: f"{op}f" for op in ("floor", "ceil", "trunc", "rsqrt")},
+    **{"round": "nearbyintf", "abs": "fabsf", "sigmoid": "sigmoid_f32", "maximum": "max_nan", "minimum": "min_nan"},
+}
+LOAD = {"bfloat16": "__bfloat162float({})", "float16": "__half2float({})"}
+STORE = {"bfloat16": "__float2bfloat16({})", "float16": "__float2half_rn({})"}
+
+
+class Elements:
+    """Names, coordinates and element access of one row program."""
+
+    def __init__(self, kernel: Kernel, vector: int) -> None:
+        self.kernel = kernel
+        self.program = kernel.program
+        self.space = kernel.program.space
+        self.names = Names(kernel.program)
+        self.num_rows = len(self.space.row_sizes)
+        self.rows = _coordinates("row", self.num_rows)
+        self.columns = _coordinates("column", len(self.space.column_sizes))
+        self.vector = self._vector(vector)
+        self.keep = "none"
+        self.kept_row = ""
+        self.guard = ""
+        self.pointer_names: dict[tuple[str, tuple[int, ...], int], str] = {}
+
+    @property
+    def index_type(self) -> str:
+        """Enough for every element of the space and a grid's worth beyond it."""
+        return "int64_t" if math.prod(self.space.sizes) >= 1 << 30 else "int"
+
+    def _vector(self, wanted: int) -> int:
+        """The widest vector that divides the columns and every stride and offset of what is loaded as vectors."""
+        vector = wanted
+        while vector > 1 and not all(self._divides(access, vector) for access in self._vector_accesses()):
+            vector //= 2
+        while self.space.column_sizes[-1] % vector:
+            vector //= 2
+        return vector
+
+    def _divides(self, access: Access, vector: int) -> bool:
+        return all(stride % vector == 0 for stride in access.strides[:-1]) and access.offset % vector == 0
+
+    def _vector_accesses(self) -> list[Access]:
+        loads = [cell.access for cell in cells_of(self.program) if cell.op == "load" and cell.access is not None]
+        stores = [store.access for store in self.program.stores if not store.is_row]
+        return [access for access in (*loads, *stores) if access.strides[-1] == 1]
+
+    def is_vector(self, name: str) -> bool:
+        """Whether some access to the tensor of this name is a vector."""
+        loads = [c for c in cells_of(self.program) if c.op == "load" and self.names.tensor(c) == name]
+        stores = [s for s, output in zip(self.program.stores, self.names.outputs, strict=True) if output == name]
+        accesses = [*(cell.access for cell in loads), *(store.access for store in stores if not store.is_row)]
+        return any(access is not None and access.strides[-1] == 1 for access in accesses)
+
+    def arguments(self) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
+        """Inputs and outputs of the kernel."""
+        inputs = []
+        for value, name in self.names.tensors.items():
+            strides = value.detail.strides if isinstance(value.detail, Tensor) else contiguous_strides(value.shape)
+            inputs.append(Argument(name, value.shape, strides, value.dtype, value))
+        outputs = []
+        for name, store, strides in zip(self.names.outputs, self.program.stores, self.kernel.strides, strict=True):
+            outputs.append(Argument(name, store.target.shape, strides, store.target.dtype, store.target))
+        return tuple(inputs), tuple(outputs)
+
+    # --- coordinates and pointers --------------------------------------------------------------------
+
+    def write_row_coordinates(self, lines: Lines) -> None:
+        sizes = self.space.row_sizes
+        if len(sizes) > 1:
+            for place, name in enumerate(self.rows):
+                inner = math.prod(sizes[place + 1 :])
+                value = f"row / {inner}" if inner > 1 else "row"
+                lines.add(f"const auto {name} = {value}{f' % {sizes[place]}' if place else ''};")
+
+    def write_column_coordinates(self, lines: Lines) -> None:
+        """The coordinates of the vector's first column."""
+        sizes = self.space.column_sizes
+        if len(sizes) > 1:
+            for place, name in enumerate(self.columns):
+                inner = math.prod(sizes[place + 1 :])
+                value = f"column / {inner}" if inner > 1 else "column"
+                lines.add(f"const int {name} = {value}{f' % {sizes[place]}' if place else ''};")
+
+    def write_row_pointers(self, lines: Lines, item: Pass, known: set[str]) -> None:
+        """Pointers to the row in every tensor of the pass; `known`: those declared already."""
+        for cell in item.elements:
+            if cell.op == "load" and cell.access is not None and cell.source is not None:
+                kind = f"const {STORAGE[cell.source.dtype]}*"
+                self._row_pointer(lines, self.names.tensor(cell), kind, cell.access, known)
+        for store in item.stores:
+            kind = f"{STORAGE[store.target.dtype]}*"
+            self._row_pointer(lines, self._output(store), kind, store.access, known)
+
+    def _row_pointer(self, lines: Lines, tensor: str, kind: str, access: Access, known: set[str]) -> None:
+        name = self._pointer(tensor, access)
+        if name == tensor or name in known:
+            return
+        known.add(name)
+        text = offset_text(access, self._wide_rows(), 0)
+        parts = [text if text != "0" else "", str(access.offset or "")]
+        lines.add(f"{kind} {name} = {tensor} + {' + '.join(part for part in parts if part)};")
+
+    def _wide_rows(self) -> tuple[str, ...]:
+        """Row coordinates in 64 bits: offsets may be large where coordinates are not."""
+        return tuple(f"static_cast<int64_t>({name})" for name in self.rows)
+
+    def _pointer(self, tensor: str, access: Access) -> str:
+        key = (tensor, access.strides[: self.num_rows], access.offset)
+        if not any(key[1]) and not access.offset:
+            return tensor
+        if key not in self.pointer_names:
+            self.pointer_names[key] = distinct(f"{tensor}_row", self.names.taken)
+        return self.pointer_names[key]
+
+    # --- one vector ----------------------------------------------------------------------------------
+
+    def write_body(self, lines: Lines, item: Pass) -> None:
+        """Load, compute and store the vector at `column`."""
+        for cell in item.elements:
+            if cell.op == "load" and self._is_vector_load(cell):
+                lines.add(f"const auto {self._vector_name(cell)} = load_vector<kVector>({self._address(cell)});")
+        for store in item.stores:
+            if store.access.strides[-1] == 1:
+                kind = f"Vector<{STORAGE[store.target.dtype]}, kVector>"
+                lines.add(f"{kind} {self._output(store)}_vector;")
+        lines.add("#pragma unroll")
+        lines.open("for (int lane = 0; lane < kVector; ++lane) {")
+        self._lane(lines, item)
+        lines.close()
+        for store in item.stores:
+            if store.access.strides[-1] == 1:
+                call = f"store_vector({self._store_address(store)}, {self._output(store)}_vector);"
+                lines.add(f"if ({self.guard}) {call}" if self.guard else call)
+
+    def _lane(self, lines: Lines, item: Pass) -> None:
+        for cell in item.read:
+            lines.add(f"const float {self.names.of(cell)} = {self._kept(cell)};")
+        for cell in (cell for cell in item.elements if cell.op != "constant"):
+            lines.add(self.statement(cell))
+            if cell in item.kept:
+                lines.add(f"{self._kept(cell)} = {self.names.of(cell)};")
+        for cell in item.reductions:
+            lines.add(self._accumulate(cell))
+        for store in item.stores:
+            if store.access.strides[-1] == 1:
+                lines.add(f"{self._output(store)}_vector.v[lane] = {self._stored(store)};")
+            else:
+                text = f"{self._lane_address(self._output(store), store.access)} = {self._stored(store)};"
+                lines.add(f"if ({self.guard}) {text}" if self.guard else text)
+
+    def _accumulate(self, cell: Cell) -> str:
+        own, value = f"{self.names.of(cell)}_own", self.names.of(cell.operands[0])
+        if cell.detail == "sum":
+            return f"{own} += {value};"
+        return f"{own} = {'max_nan' if cell.detail == 'max' else 'min_nan'}({own}, {value});"
+
+    def statement(self, cell: Cell) -> str:
+        """`const float sub = x_value - row_max;`"""
+        kind = C_TYPES[kind_of(cell.dtype)]
+        if cell.op == "load":
+            value = self._loaded(cell)
+        elif cell.op == "index":
+            assert cell.access is not None
+            value = self._place(cell.access, self._lane_columns())
+        else:
+            value = expression(cell, [self.names.of(operand) for operand in cell.operands], FUNCTIONS)
+        return f"const {kind} {self.names.of(cell)} = {value};"
+
+    def _loaded(self, cell: Cell) -> str:
+        assert cell.access is not None
+        assert cell.source is not None
+        if cell.is_row:
+            element = f"{self.names.tensor(cell)}[{self._place(cell.access, self.columns)}]"
+        elif self._is_vector_load(cell):
+            element = f"{self._vector_name(cell)}.v[lane]"
+        else:
+            element = self._lane_address(self.names.tensor(cell), cell.access)
+        return LOAD.get(cell.source.dtype, "{}").format(element)
+
+    def row_store(self, store: Store) -> str:
+        """The statement that writes one number of a row."""
+        place = offset_text(store.access, self._wide_rows(), 0)
+        return f"{self._output(store)}[{place}] = {self._stored(store)};"
+
+    def _stored(self, store: Store) -> str:
+        return STORE.get(store.target.dtype, "{}").format(self.names.of(store.cell))
+
+    def _is_vector_load(self, cell: Cell) -> bool:
+        return not cell.is_row and cell.access is not None and cell.access.strides[-1] == 1
+
+    def _vector_name(self, cell: Cell) -> str:
+        return f"{self.names.of(cell)}_vector"
+
+    def _address(self, cell: Cell) -> str:
+        assert cell.access is not None
+        place = offset_text(cell.access, self.columns, self.num_rows)
+        return f"{self._pointer(self.names.tensor(cell), cell.access)} + {place}"
+
+    def _store_address(self, store: Store) -> str:
+        place = offset_text(store.access, self.columns, self.num_rows)
+        return f"{self._pointer(self._output(store), store.access)} + {place}"
+
+    def _lane_address(self, tensor: str, access: Access) -> str:
+        place = offset_text(access, self._lane_columns(), self.num_rows)
+        return f"{self._pointer(tensor, access)}[{place}]"
+
+    def _lane_columns(self) -> tuple[str, ...]:
+        return (*self.columns[:-1], f"({self.columns[-1]} + lane)")
+
+    def _place(self, access: Access, columns: tuple[str, ...]) -> str:
+        text = offset_text(access, (*self._wide_rows(), *columns), 0)
+        return f"{text} + {access.offset}" if access.offset else text
+
+    def _kept(self, cell: Cell) -> str:
+        name = f"{self.names.of(cell)}_kept"
+        return f"{name}[item][lane]" if self.keep == "registers" else f"{name}{self.kept_row}[column + lane]"
+
+    def _output(self, store: Store) -> str:
+        return self.names.outputs[self.program.stores.index(store)]
+
+
+def _coordinates(name: str, count: int) -> tuple[str, ...]:
+    return (name,) if count == 1 else tuple(f"{name}_{place}" for place in range(count))

@@ -1,0 +1,101 @@
+"""CUDA helpers of the generated kernels: vector loads, reductions over the threads of a row, rounding.
+
+Only what a kernel uses is written into it. The mathematics itself is the CUDA library's (`expf`, `erff`, ...),
+without fast-math. Reductions run in a fixed order, so results repeat bit for bit.
+"""
+
+from __future__ import annotations
+
+VECTOR = """\
+// Up to 16 bytes in one memory access.
+template <typename T, int N>
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vector {
+  T v[N];
+};
+
+template <int N, typename T>
+__device__ __forceinline__ Vector<T, N> load_vector(const T* from) {
+  return *reinterpret_cast<const Vector<T, N>*>(from);
+}
+
+template <int N, typename T>
+__device__ __forceinline__ void store_vector(T* to, const Vector<T, N>& value) {
+  *reinterpret_cast<Vector<T, N>*>(to) = value;
+}
+"""
+EXTREMES = """\
+// As torch: NaN when either is NaN.
+template <typename T>
+__device__ __forceinline__ T max_nan(T a, T b) {
+  return (a > b || a != a) ? a : b;
+}
+template <typename T>
+__device__ __forceinline__ T min_nan(T a, T b) {
+  return (a < b || a != a) ? a : b;
+}
+"""
+OPERATORS = """\
+struct Sum {
+  static constexpr float kIdentity = 0.0f;
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+struct Max {
+  static constexpr float kIdentity = -INFINITY;
+  __device__ float operator()(float a, float b) const { return max_nan(a, b); }
+};
+struct Min {
+  static constexpr float kIdentity = INFINITY;
+  __device__ float operator()(float a, float b) const { return min_nan(a, b); }
+};
+"""
+REDUCE = """\
+// Over the kThreads threads of one row; every thread gets the result. All threads of the block must call it.
+template <int kThreads, typename Op>
+__device__ __forceinline__ float row_reduce(float value, Op op) {
+  constexpr int kLanes = kThreads < 32 ? kThreads : 32;
+#pragma unroll
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) value = op(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  if constexpr (kThreads > 32) {
+    __shared__ float parts[32];
+    __syncthreads();  // an earlier call may still be reading
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = threadIdx.x % 32 < kThreads / 32 ? parts[threadIdx.x % 32] : Op::kIdentity;
+#pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) value = op(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  }
+  return value;
+}
+"""
+ALIGNED = """\
+template <typename T>
+bool is_aligned(const T* data, int vector) {
+  const size_t num_bytes = sizeof(T) * vector;
+  return reinterpret_cast<uintptr_t>(data) % (num_bytes < 16 ? num_bytes : 16) == 0;
+}
+"""
+SIGMOID = """\
+__device__ __forceinline__ float sigmoid_f32(float x) { return 1.0f / (1.0f + expf(-x)); }
+"""
+BFLOAT16 = """\
+__device__ __forceinline__ float round_bfloat16(float x) { return __bfloat162float(__float2bfloat16(x)); }
+"""
+FLOAT16 = """\
+__device__ __forceinline__ float round_float16(float x) { return __half2float(__float2half_rn(x)); }
+"""
+PIECES: tuple[tuple[str, str], ...] = (
+    ("load_vector|store_vector|Vector<", VECTOR),
+    ("is_aligned", ALIGNED),
+    ("max_nan|min_nan|row_reduce", EXTREMES),
+    ("row_reduce", OPERATORS),
+    ("row_reduce", REDUCE),
+    ("sigmoid_f32", SIGMOID),
+    ("round_bfloat16", BFLOAT16),
+    ("round_float16", FLOAT16),
+)
+"""Words in the code that need a piece, and the piece, in an order that compiles."""
+
+
+def prelude(code: str) -> str:
+    """The pieces that some code uses."""
+    return "\n".join(text for words, text in PIECES if any(word in code for word in words.split("|")))

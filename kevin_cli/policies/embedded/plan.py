@@ -1,0 +1,47 @@
+"""The parameters of a kernel that a turn may change; together with the task they decide every byte of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuPlan:
+    """How the C++ kernels are written."""
+
+    block: int = 1024
+    """Columns of one inner loop; a sum is carried on in double precision from block to block."""
+    chunk: int = 16384
+    """Columns of one task where a row is shared by several threads."""
+    split: bool = False
+    """Whether several threads share a row, one parallel loop for each pass, instead of one row a thread."""
+    keep: bool = True
+    """Whether costly values are kept in a scratch row between passes, instead of being computed again."""
+    stream: bool = False
+    """Whether outputs are stored around the cache."""
+    huge_pages: bool = True
+    """Whether huge pages are asked for under large fresh outputs."""
+    threads: int = 0
+    """Number of threads; 0 is torch's own number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CudaPlan:
+    """How the CUDA kernels are written."""
+
+    threads: int = 256
+    """Threads of a block; for row kernels, the threads that share a row."""
+    rows: int = 1
+    """Rows of a block, where at most a warp works on each."""
+    vector: int = 4
+    """Elements that one thread loads at once, where alignment allows."""
+    keep: Literal["none", "registers", "shared"] = "registers"
+    """Where values wait between passes; `none` loads and computes them again."""
+    split: int = 1
+    """Blocks that share one row, one launch for each pass."""
+    items: int = 1
+    """Vectors that one thread handles in a kernel without reductions."""
+
+
+Plan = CpuPlan | CudaPlan

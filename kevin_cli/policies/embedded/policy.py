@@ -1,0 +1,92 @@
+"""The embedded proposer as a policy: reads the task, writes a fused kernel, changes one thing a turn.
+
+Needs no weights and no torch: the task's graph is plain data. Every turn is a whole program; the summary above it
+says what was decided and why. It never returns the reference retyped: what it can't fuse it refuses (`explain`).
+"""
+
+from __future__ import annotations
+
+import math
+
+from kevin_cli.policies.embedded.cpu import cpu_kernel
+from kevin_cli.policies.embedded.cuda import cuda_kernel
+from kevin_cli.policies.embedded.module import candidate
+from kevin_cli.policies.embedded.names import identifier
+from kevin_cli.policies.embedded.passes import is_costly
+from kevin_cli.policies.embedded.plan import CpuPlan, Plan
+from kevin_cli.policies.embedded.reading import read
+from kevin_cli.policies.embedded.regions import Kernel, Step, steps
+from kevin_cli.policies.embedded.rows import cells_of
+from kevin_cli.policies.embedded.source import KernelSource
+from kevin_cli.policies.embedded.tuning import Choice, Shape, next_plan, replay
+from kevin_cli.policies.embedded.values import RefusedError, Value
+from kevin_cli.types import Completion, DeviceKind, Limits, Rules, Task, Trajectory
+
+
+def explain(task: Task, rules: Rules = Rules.LIBRARY) -> str | None:
+    """Why it can't do this task, in one sentence; `None` when it can."""
+    try:
+        write(task, _choice(Trajectory(task=task, index=0), rules, 0).plan, rules)
+    except RefusedError as refusal:
+        return f"The embedded proposer cannot do this module: {refusal}."
+    return None
+
+
+def write(task: Task, plan: Plan, rules: Rules = Rules.LIBRARY) -> str:
+    """The candidate for one plan, as Python source. Raises `RefusedError` for what it can't do."""
+    outputs, found = _read(task, rules)
+    kernels = [step for step in found if isinstance(step, Kernel)]
+    names = [f"{identifier(task.name)}{f'_{n + 1}' if len(kernels) > 1 else ''}_kernel" for n in range(len(kernels))]
+    sources = tuple(_source(name, kernel, plan) for name, kernel in zip(names, kernels, strict=True))
+    return candidate(task, found, outputs, sources, plan)
+
+
+class EmbeddedPolicy:
+    """Implements `types.Policy`. `seed` leads the order of the less promising changes."""
+
+    name = "embedded"
+
+    def __init__(self, rules: Rules = Rules.LIBRARY, seed: int = 0) -> None:
+        self.rules = rules
+        self.seed = seed
+
+    async def propose(self, trajectory: Trajectory, limits: Limits) -> Completion:
+        """One complete program and the sentence that explains it; a refusal is `finish_reason == "error"`."""
+        try:
+            choice = _choice(trajectory, self.rules, self.seed)
+            source = write(trajectory.task, choice.plan, self.rules)
+        except RefusedError as refusal:
+            message = f"The embedded proposer cannot do this module: {refusal}."
+            return Completion(text="", finish_reason="error", model=self.name, error=message)
+        return Completion(text=f"{choice.reason}\n\n```python\n{source}```\n", finish_reason="stop", model=self.name)
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _read(task: Task, rules: Rules) -> tuple[tuple[Value, ...], tuple[Step, ...]]:
+    outputs = read(task, rules).outputs
+    return outputs, steps(outputs, tuple(spec.strides for spec in task.output_specs))
+
+
+def _source(name: str, kernel: Kernel, plan: Plan) -> KernelSource:
+    return cpu_kernel(name, kernel, plan) if isinstance(plan, CpuPlan) else cuda_kernel(name, kernel, plan)
+
+
+def _choice(trajectory: Trajectory, rules: Rules, seed: int) -> Choice:
+    """The next plan of a trajectory: earlier ones follow from their verdicts."""
+    task = trajectory.task
+    _, found = _read(task, rules)
+    shape = _shape([step for step in found if isinstance(step, Kernel)])
+    is_cpu = task.contract.device is DeviceKind.CPU
+    mixed = seed * 1000003 + trajectory.index + int(task.digest[:8] or "0", 16)
+    history = replay([turn.verdict for turn in trajectory.turns], is_cpu, shape, trajectory.index, mixed)
+    return next_plan(history, is_cpu, shape, trajectory.index, mixed)
+
+
+def _shape(kernels: list[Kernel]) -> Shape:
+    """That of the kernel with the most work."""
+    largest = max(kernels, key=lambda kernel: math.prod(kernel.program.space.sizes))
+    program = largest.program
+    has_kept = program.num_passes > 2 and any(is_costly(cell) for cell in cells_of(program) if not cell.is_row)
+    return Shape(program.space.num_rows, program.space.num_columns, bool(program.reductions), has_kept)

@@ -1,0 +1,191 @@
+"""A task's ATen graph -> values (`values.py`), or one sentence that says which operation stops it.
+
+Composite operations are expanded, views become other shapes of the same value, and under the `library` rule
+matrix products and convolutions become calls that stay with torch. What it reads is exact: where an operator's
+result is a half-precision type, the value is rounded there, as the reference rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kevin_cli.policies.embedded.composites import COMPOSITES
+from kevin_cli.policies.embedded.names import attribute, identifier, input_sources
+from kevin_cli.policies.embedded.operations import FILLS, POINTWISE, REDUCTIONS, RESHAPES, SAME, SHAPES
+from kevin_cli.policies.embedded.values import (
+    FLOATS,
+    RefusedError,
+    Value,
+    call,
+    cast,
+    constant,
+    expand,
+    shared,
+    tensor,
+    view,
+)
+from kevin_cli.types import Arg, ArgList, Node, NodeRef, Rules, Task
+
+CALLS = {
+    "aten.linear.default": "F.linear",
+    "aten.matmul.default": "torch.matmul",
+    "aten.mm.default": "torch.mm",
+    "aten.bmm.default": "torch.bmm",
+    "aten.addmm.default": "torch.addmm",
+    "aten.conv1d.default": "F.conv1d",
+    "aten.conv2d.default": "F.conv2d",
+    "aten.conv3d.default": "F.conv3d",
+}
+"""What stays with torch under the `library` rule, and how it is called."""
+TABLES = (POINTWISE, REDUCTIONS, COMPOSITES, SHAPES)
+Read = Value | tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the module computes: one value for each output, equal ones shared."""
+
+    outputs: tuple[Value, ...]
+
+
+def read(task: Task, rules: Rules) -> Program:
+    """The whole module as values. Raises `RefusedError` with a sentence about what it can't do."""
+    if task.graph is None:
+        raise RefusedError(f"there is no graph of the module: {task.graph_note or 'it could not be traced'}")
+    if task.contract.grad or task.training:
+        raise RefusedError("gradients or training mode are asked for, and its kernels are forward-only")
+    reader = _Reader(task, rules)
+    for node in task.graph.nodes:
+        reader.add(node)
+    return Program(shared(reader.outputs))
+
+
+class _Reader:
+    """Walks the nodes in execution order; `values` holds what each one gives."""
+
+    def __init__(self, task: Task, rules: Rules) -> None:
+        self.rules = rules
+        self.sources = input_sources(task)
+        self.values: dict[str, Read] = {}
+        self.outputs: tuple[Value, ...] = ()
+
+    def add(self, node: Node) -> None:
+        if node.op == "output":
+            self.outputs = tuple(self._one(arg) for arg in node.args)
+        else:
+            self.values[node.name] = self._named(self._value(node), node)
+
+    def _value(self, node: Node) -> Read:
+        if node.op in ("input", "parameter", "buffer"):
+            return self._tensor(node)
+        if node.op == "constant":
+            return self._constant(node)
+        if node.op == "getitem":
+            source, place = self._plain(node.args[0]), node.args[1]
+            assert isinstance(place, int)
+            item: Value = source[place]
+            return item
+        return self._operation(node)
+
+    def _tensor(self, node: Node) -> Value:
+        shape, dtype, strides = _form(node)
+        assert node.target is not None
+        if node.op == "input":
+            name, source = self.sources[int(node.target)]
+            return tensor(name, source, shape, dtype, strides)
+        return tensor(identifier(node.target), attribute(node.target), shape, dtype, strides)
+
+    def _constant(self, node: Node) -> Value:
+        shape, dtype, _ = _form(node)
+        if len(node.args) != 1 or not isinstance(node.args[0], int | float):
+            raise RefusedError(f"forward uses the tensor constant {node.target or node.name} that is no parameter")
+        number = node.args[0]
+        return expand(constant(float(number) if dtype in FLOATS else number), shape)
+
+    def _operation(self, node: Node) -> Read:
+        args = tuple(self._plain(arg) for arg in node.args)
+        keywords = {key: self._plain(value) for key, value in node.kwargs}
+        if node.op in CALLS:
+            return self._call(node)
+        if node.op in RESHAPES:
+            return view(args[0], _form(node)[0])
+        if node.op in SAME:
+            return _in_type(args[0], node)
+        if node.op in FILLS:
+            return expand(constant(FILLS[node.op](*args)), _form(node)[0])
+        rule = next((table[node.op] for table in TABLES if node.op in table), None)
+        if rule is None:
+            raise RefusedError(f"it does not write {node.op} kernels")
+        return _checked(_evaluated(rule, node, args, keywords), node)
+
+    def _call(self, node: Node) -> Value:
+        if self.rules is not Rules.LIBRARY:
+            raise RefusedError(f"it leaves {node.op} to torch, which --rules kernels forbids")
+        operands: list[Value] = []
+        texts = [_call_text(self._plain(arg), operands) for arg in node.args]
+        texts += [f"{key}={_call_text(self._plain(value), operands)}" for key, value in node.kwargs]
+        shape, dtype, _ = _form(node)
+        return call(f"{CALLS[node.op]}({', '.join(texts)})", tuple(operands), shape, dtype, node.name)
+
+    def _plain(self, arg: Arg) -> Any:
+        """Node references as values, lists as tuples, numbers as they are."""
+        if isinstance(arg, NodeRef):
+            return self.values[arg.node]
+        if isinstance(arg, ArgList):
+            return tuple(self._plain(item) for item in arg.items)
+        return arg
+
+    def _one(self, arg: Arg) -> Value:
+        value = self._plain(arg)
+        if not isinstance(value, Value):
+            raise RefusedError("forward returns something that is not one tensor")
+        return value
+
+    def _named(self, read: Read, node: Node) -> Read:
+        if isinstance(read, Value) and not read.name:
+            return replace(read, name=identifier(node.name))
+        return read
+
+
+def _form(node: Node) -> tuple[tuple[int, ...], str, tuple[int, ...]]:
+    if node.shape is None or node.dtype is None or node.strides is None:
+        raise RefusedError(f"the shape of {node.op} ({node.name}) is not known")
+    return node.shape, node.dtype, node.strides
+
+
+def _evaluated(rule: Callable[..., Read], node: Node, args: tuple[Any, ...], keywords: dict[str, Any]) -> Read:
+    try:
+        return rule(*args, **keywords)
+    except TypeError as error:
+        raise RefusedError(f"it does not know {node.op} with these arguments ({error})") from error
+    except RefusedError as error:
+        raise RefusedError(f"{node.op}: {error}") from error
+
+
+def _checked(read: Read, node: Node) -> Read:
+    """Rounded to the operator's result type; a result of another shape is a mistake in a rule."""
+    if isinstance(read, tuple):
+        return read
+    if read.shape != _form(node)[0]:
+        raise RefusedError(f"{node.op} gives shape {_form(node)[0]} where {read.shape} was expected")
+    return _in_type(read, node)
+
+
+def _in_type(value: Value, node: Node) -> Value:
+    dtype = _form(node)[1]
+    if dtype == value.dtype:
+        return value
+    if dtype not in (*FLOATS, "int64", "bool"):
+        raise RefusedError(f"{node.op} gives {dtype}, which it does not write")
+    return cast(value, dtype)
+
+
+def _call_text(arg: Any, operands: list[Value]) -> str:
+    if isinstance(arg, Value):
+        operands.append(arg)
+        return f"{{{len(operands) - 1}}}"
+    if isinstance(arg, tuple):
+        return f"[{', '.join(_call_text(item, operands) for item in arg)}]"
+    return repr(arg)

@@ -1,0 +1,179 @@
+"""Which kernels and which calls to torch make up the whole module, in the order in which they run.
+
+A kernel takes in everything up to tensors that exist: inputs, parameters, results of torch's calls and of
+earlier kernels. Reductions over different rows (a loss for each row, then its mean) can't share a kernel, so
+the value between them becomes a tensor; so does whatever does not fit a kernel's space (`rows.Misfit`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from kevin_cli.policies.embedded.rows import (
+    Misfit,
+    RowProgram,
+    contiguous_strides,
+    inside,
+    reductions_inside,
+    row_program,
+    split_of,
+)
+from kevin_cli.policies.embedded.values import RefusedError, Shape, Value, topological
+
+VIEWS = frozenset({"view", "permute", "expand", "narrow"})
+FREE = VIEWS | {"constant", "cast", "index"}
+MAX_RANK = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One fused kernel: the values it writes, how they lie in memory, and its program."""
+
+    targets: tuple[Value, ...]
+    strides: tuple[Shape, ...]
+    program: RowProgram
+
+
+@dataclass(frozen=True, slots=True)
+class TorchCall:
+    """One call that stays with torch."""
+
+    value: Value
+
+
+Step = Kernel | TorchCall
+
+
+def steps(outputs: tuple[Value, ...], strides: tuple[Shape, ...]) -> tuple[Step, ...]:
+    """Kernels and calls for the outputs. Raises `RefusedError` when nothing would be fused."""
+    if any(0 in value.shape for value in topological(outputs)):
+        raise RefusedError("a tensor without elements leaves nothing to compute")
+    cutter = _Cutter(dict(zip(outputs, strides, strict=True)))
+    cutter.outputs()
+    _check_worth(cutter.steps)
+    return tuple(cutter.steps)
+
+
+def is_torch_view(value: Value, ready: frozenset[Value]) -> bool:
+    """Whether torch can show it without computing: a tensor that exists, seen through views."""
+    while value not in ready and value.op in VIEWS:
+        value = value.operands[0]
+    return value in ready or value.op in ("tensor", "call")
+
+
+def num_operations(kernel: Kernel, others: frozenset[Value]) -> int:
+    """How many steps of arithmetic one kernel replaces; a reduction counts for two."""
+    own = inside(kernel.targets, {value: () for value in others - frozenset(kernel.targets)})
+    return sum(2 if value.op == "reduce" else 1 for value in own if value.op not in FREE)
+
+
+def _check_worth(found: list[Step]) -> None:
+    kernels = [step for step in found if isinstance(step, Kernel)]
+    written = frozenset(target for kernel in kernels for target in kernel.targets)
+    if not any(num_operations(kernel, written) >= 2 for kernel in kernels):
+        raise RefusedError("it has no two operations that could be fused into one kernel")
+
+
+class _Cutter:
+    """Builds the steps; `loaded` holds every computed tensor with its strides."""
+
+    def __init__(self, wanted: dict[Value, Shape]) -> None:
+        self.wanted = wanted
+        self.loaded: dict[Value, Shape] = {}
+        self.steps: list[Step] = []
+
+    def outputs(self) -> None:
+        for output in self.wanted:
+            self._need_calls((output,))
+        pending = tuple(value for value in self.wanted if not is_torch_view(value, frozenset(self.loaded)))
+        if len(pending) > 1 and self._joint(pending):
+            return
+        for value in pending:
+            self._need(value)
+
+    def _joint(self, targets: tuple[Value, ...]) -> bool:
+        """All outputs from one kernel, when they share its rows."""
+        splits = {split_of(reduction) for reduction in reductions_inside(targets, self.loaded)}
+        if len(splits) > 1:
+            return False
+        try:
+            self._add(targets)
+        except Misfit:
+            return False
+        return True
+
+    def _need(self, value: Value) -> None:
+        """Have `value` as a tensor."""
+        if value in self.loaded or value.op == "tensor":
+            return
+        if value.op == "call":
+            self._call(value)
+        else:
+            self._kernel(value)
+
+    def _call(self, value: Value) -> None:
+        for operand in value.operands:
+            self._need_calls((operand,))
+            if not is_torch_view(operand, frozenset(self.loaded)):
+                self._need(operand)
+        self.steps.append(TorchCall(value))
+        self.loaded[value] = contiguous_strides(value.shape)
+
+    def _need_calls(self, targets: tuple[Value, ...]) -> None:
+        for value in topological(targets):
+            if value.op == "call":
+                self._need(value)
+
+    def _kernel(self, target: Value) -> None:
+        self._need_calls((target,))
+        while True:
+            cut = self._cut(target)
+            if cut is not None:
+                self._need(cut)
+                continue
+            try:
+                return self._add((target,))
+            except Misfit as misfit:
+                self._need(self._instead(target, misfit.value))
+
+    def _add(self, targets: tuple[Value, ...]) -> None:
+        strides = tuple(self.wanted.get(target, contiguous_strides(target.shape)) for target in targets)
+        self.steps.append(Kernel(targets, strides, row_program(targets, strides, self.loaded)))
+        self.loaded.update(zip(targets, strides, strict=True))
+
+    def _cut(self, target: Value) -> Value | None:
+        """A value that has to be a tensor because another reduction runs over other rows."""
+        found = reductions_inside((target,), self.loaded)
+        if not found:
+            return None
+        fitting = [item for item in found if math.prod(target.shape) in _sizes(item)]
+        main = split_of((fitting or found)[-1])
+        for other in found:
+            if split_of(other) != main:
+                return self._between(found, main, other)
+        return None
+
+    def _between(self, found: list[Value], main: tuple[int, int], other: Value) -> Value:
+        """Where to cut: before a later reduction when what it reduces is one number a row of `other`."""
+        for later in found:
+            operand = later.operands[0]
+            if split_of(later) == main and math.prod(operand.shape) == split_of(other)[0]:
+                upstream = inside((operand,), self.loaded)
+                if other in upstream and operand not in self.loaded:
+                    return operand
+        return other
+
+    def _instead(self, target: Value, misfit: Value) -> Value:
+        """The value to cut at when `misfit` does not fit; the target itself can't be it."""
+        if misfit is not target:
+            return misfit
+        found = [item for item in reductions_inside((target,), self.loaded) if item is not target]
+        if not found:
+            raise RefusedError(f"the shapes around {target.name or target.op} do not fit one kernel")
+        return found[-1]
+
+
+def _sizes(reduction: Value) -> tuple[int, int]:
+    rows, columns = split_of(reduction)
+    return rows, rows * columns

@@ -1,0 +1,58 @@
+"""What both code writers hand over: one kernel's C++ or CUDA source and how it is called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kevin_cli.policies.embedded.values import Shape, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One pointer argument of a kernel."""
+
+    name: str
+    shape: Shape
+    strides: Shape
+    dtype: str
+    value: Value
+    """What it holds: a tensor that exists, or a target."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSource:
+    """One kernel: `code` defines it over raw pointers, `launch` is the statement that starts it."""
+
+    name: str
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    code: str
+    launch: tuple[str, ...]
+    pieces: frozenset[str]
+    """Names of the mathematics that `code` uses."""
+    note: str
+    """One line for people: what the kernel reads and writes, and so what limits it."""
+
+
+class Lines:
+    """Source lines with indentation: two spaces for C++, four for Python."""
+
+    def __init__(self, indent: str = "  ") -> None:
+        self.lines: list[str] = []
+        self.depth = 0
+        self.indent = indent
+
+    def add(self, *texts: str) -> None:
+        for text in texts:
+            self.lines.append(text if text.startswith("#") or not text else self.indent * self.depth + text)
+
+    def open(self, text: str) -> None:
+        self.add(text)
+        self.depth += 1
+
+    def close(self, text: str = "}") -> None:
+        self.depth -= 1
+        self.add(text)
+
+    def text(self) -> str:
+        return "\n".join(self.lines) + "\n"
