@@ -50,7 +50,7 @@ def trace(module: nn.Module, args: tuple[Any, ...]) -> tuple[Graph | None, str]:
                 program = program.run_decompositions({})
     except Exception as error:  # noqa: BLE001 - whatever the tracer or the user's code raises, the task stays usable
         return None, f"torch.export cannot trace it: {short_error(error)}"
-    if note := _mutation_note(program):
+    if note := _mutation_note(program) or _shape_note(program):
         return None, note
     return _Reader(program, module).graph(), ""
 
@@ -65,6 +65,15 @@ def _mutation_note(program: torch.export.ExportedProgram) -> str:
         return "forward writes into its inputs"
     if signature.buffers_to_mutate:
         return f"forward writes into its buffer {next(iter(signature.buffers_to_mutate.values()))}"
+    return ""
+
+
+def _shape_note(program: torch.export.ExportedProgram) -> str:
+    """`nonzero` and its likes have results whose size is known only when they run."""
+    for node in program.graph.nodes:
+        value = _tensor_of(node)
+        if value is not None and not all(isinstance(size, int) for size in value.shape):
+            return f"the shape of {op_name(node)} depends on values"
     return ""
 
 

@@ -37,8 +37,9 @@ def describe(loaded: Loaded, device: str) -> dict[str, Any]:
     init, init_keywords = _init_trees(loaded)
     torch.manual_seed(SEED)
     module = prepared(loaded, device)
-    tree, specs, args = _inputs(loaded, device)
+    tree, specs, args, other_args = _inputs(loaded, device)
     outputs, output_specs = _outputs(loaded, module, args)
+    _check_fixed(loaded, module, other_args, outputs, output_specs)
     torch.manual_seed(SEED)
     graph, note = trace(prepared(loaded, device), args)
     return {
@@ -102,14 +103,17 @@ def _init_trees(loaded: Loaded) -> tuple[Tree, Tree]:
     return args, keywords
 
 
-def _inputs(loaded: Loaded, device: str) -> tuple[Tree, tuple[TensorSpec, ...], tuple[Any, ...]]:
-    """Draw several times: the tree, the specs with their domains, and the first draw on the device."""
+def _inputs(
+    loaded: Loaded, device: str
+) -> tuple[Tree, tuple[TensorSpec, ...], tuple[Any, ...], tuple[Any, ...] | None]:
+    """Draw several times: the tree, the specs with their domains, the first draw and the last, if another."""
     deadline = time.monotonic() + DRAWS_S
     tree, tensors, args = _draw(loaded, device, 0)
     seen: list[list[Sight | None]] = [[look(tensor) for tensor in tensors]]
     forms = [spec_of(tensor) for tensor in tensors]
+    last: tuple[Any, ...] | None = None
     while len(seen) < MAX_DRAWS and time.monotonic() < deadline:
-        again, others, _ = _draw(loaded, device, len(seen))
+        again, others, last = _draw(loaded, device, len(seen))
         if again != tree or [spec_of(tensor) for tensor in others] != forms:
             raise TaskFault(
                 "get_inputs() gives other shapes, types or values beside the tensors on each call",
@@ -118,7 +122,7 @@ def _inputs(loaded: Loaded, device: str) -> tuple[Tree, tuple[TensorSpec, ...], 
             )
         seen.append([look(tensor) for tensor in others])
     specs = tuple(spec_of(tensor, domain) for tensor, domain in zip(tensors, join(seen), strict=True))
-    return tree, specs, args
+    return tree, specs, args, last
 
 
 def _draw(loaded: Loaded, device: str, seed: int) -> tuple[Tree, tuple[torch.Tensor, ...], tuple[Any, ...]]:
@@ -149,6 +153,24 @@ def _outputs(loaded: Loaded, module: nn.Module, args: tuple[Any, ...]) -> tuple[
     _, again = flatten(run_forward(loaded, module, args), "the result of forward")
     _check_repeatable(results, again)
     return tree, tuple(spec_of(tensor) for tensor in results)
+
+
+def _check_fixed(
+    loaded: Loaded,
+    module: nn.Module,
+    args: tuple[Any, ...] | None,
+    outputs: Tree,
+    specs: tuple[TensorSpec, ...],
+) -> None:
+    """Other inputs must give outputs of the same form. `args` is `None` when there was no time for a second draw."""
+    if args is None:
+        return
+    tree, results = flatten(run_forward(loaded, module, args), "the result of forward")
+    if tree != outputs or tuple(spec_of(tensor) for tensor in results) != specs:
+        raise TaskFault(
+            "the shape of forward's result, or a plain value in it, depends on the values of its inputs",
+            "a kernel is verified for fixed shapes: return tensors whose shape follows from the input shapes",
+        )
 
 
 def _check_repeatable(first: tuple[torch.Tensor, ...], second: tuple[torch.Tensor, ...]) -> None:

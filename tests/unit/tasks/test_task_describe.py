@@ -181,6 +181,12 @@ def test_a_module_that_cannot_be_traced_is_still_a_task(tmp_path: Path) -> None:
     assert has_compute(task)
 
 
+def test_a_step_whose_shape_depends_on_values_leaves_no_graph(tmp_path: Path) -> None:
+    task = task_of_forward(tmp_path, "return x[x > 0].sum()")
+    assert task.graph is None
+    assert "depends on values" in task.graph_note
+
+
 @pytest.mark.parametrize(
     ("draw", "kind"),
     [

@@ -163,3 +163,17 @@ def test_forward_that_writes_its_input_is_refused(tmp_path: Path) -> None:
 
 def test_random_results_are_refused(tmp_path: Path) -> None:
     assert "different results" in fault(tmp_path, MODEL.replace("x * 2", "x + torch.rand(3)") + INPUTS).message
+
+
+def test_results_whose_shape_depends_on_values_are_refused(tmp_path: Path) -> None:
+    text = MODEL.replace("x * 2", "x[x > 0]") + "def get_inputs():\n    return [torch.randn(20, 30)]\n"
+    assert "depends on the values" in fault(tmp_path, text).message
+
+
+def test_a_module_that_counts_its_calls_is_refused(tmp_path: Path) -> None:
+    text = HEAD + (
+        "class Model(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.register_buffer('n', torch.zeros(()))\n"
+        "    def forward(self, x):\n        self.n += 1\n        return x * self.n\n"
+    )
+    assert "different results" in fault(tmp_path, text + INPUTS).message
