@@ -4,8 +4,6 @@
 // one C function, `kevin_module`, that makes it. Every C++ exception is caught here and becomes a Python
 // one. Classes, buffers, numpy arrays and call guards are left to the real pybind11.
 #pragma once
-#include <functional>
-#include <memory>
 #include <new>
 
 #include <kevin/python.h>
@@ -15,16 +13,17 @@ namespace binding {
 
 struct arg {
   const char* name;
-  std::shared_ptr<python::Owned> value;  // the default, if any
+  PyObject* value = nullptr;  // the default, if any; lives as long as the process
   explicit arg(const char* name) : name(name) {}
   arg& noconvert(bool = true) { return *this; }
   arg& none(bool = true) { return *this; }
   template <class T> arg operator=(const T& given) const {
     arg out = *this;
-    out.value = std::make_shared<python::Owned>(python::wrap(given));
+    out.value = python::wrap(given);
     return out;
   }
 };
+inline std::nullopt_t none() { return nullopt; }
 namespace literals {
 inline arg operator""_a(const char* name, size_t) { return arg(name); }
 }  // namespace literals
@@ -37,7 +36,8 @@ struct Overload {
   std::string doc, signature;
   std::vector<arg> arguments;
   size_t num_arguments = 0;
-  std::function<PyObject*(PyObject* const*)> call;  // null: the arguments are of other kinds
+  const void* function = nullptr;
+  PyObject* (*call)(const void* function, PyObject* const*) = nullptr;  // null result: arguments of other kinds
 };
 struct Function {
   std::string name, doc;
@@ -91,8 +91,9 @@ Overload make_overload(F function, const Extra&... extra) {
     if (i) o.signature += ", ";
     o.signature += (o.arguments.empty() ? "arg" + std::to_string(i) : std::string(o.arguments[i].name)) + ": " + names[i];
   }
-  o.call = [function](PyObject* const* given) {
-    return call_unpacked<F, R, A...>(function, given, std::index_sequence_for<A...>());
+  o.function = new F(std::move(function));  // like the whole module, for the life of the process
+  o.call = [](const void* f, PyObject* const* given) {
+    return call_unpacked<F, R, A...>(*static_cast<const F*>(f), given, std::index_sequence_for<A...>());
   };
   return o;
 }
@@ -124,7 +125,7 @@ inline bool bind(const Overload& o, PyObject* const* args, ptrdiff_t num_positio
       out[i] = args[num_positional + k];
       ++used;
     }
-    if (!out[i] && o.arguments[i].value) out[i] = o.arguments[i].value->get();
+    if (!out[i] && o.arguments[i].value) out[i] = o.arguments[i].value;
     if (!out[i]) return false;
   }
   return used == num_named;
@@ -150,7 +151,7 @@ inline PyObject* dispatch(const Function& f, PyObject* const* args, ptrdiff_t nu
     if (o.num_arguments > 16) many.resize(o.num_arguments);
     PyObject** const bound = many.empty() ? few : many.data();
     if (!bind(o, args, num_positional, names, bound)) continue;
-    if (PyObject* result = o.call(bound)) return result;
+    if (PyObject* result = o.call(o.function, bound)) return result;
     if (PyErr_Occurred()) return nullptr;
   }
   return refuse(f, args, num_positional + (names ? PyTuple_Size(names) : 0));
@@ -196,10 +197,20 @@ class module_ {
     return *this;
   }
   std::string& doc() { return doc_; }
-  template <class T> void attr(const char* name, const T& value) {
-    python::Owned object(python::wrap(value));
-    PyObject_SetAttrString(module_object_, name, object.get());
-  }
+  class Attribute {
+   public:
+    Attribute(PyObject* owner, const char* name) : owner_(owner), name_(name) {}
+    template <class T> void operator=(const T& value) {
+      python::Owned object(python::wrap(value));
+      if (PyObject_SetAttrString(owner_, name_, object.get()) != 0) python::raise_from_python();
+    }
+
+   private:
+    PyObject* owner_;
+    const char* name_;
+  };
+  Attribute attr(const char* name) { return {module_object_, name}; }
+  void publish_doc() { if (!doc_.empty()) attr("__doc__") = doc_; }
 
  private:
   void add(const char* name, Overload overload) {
@@ -224,6 +235,7 @@ inline PyObject* make_module(const char* name, void (*fill)(module_&)) {
     python::Owned object(python::checked(PyModule_New(name)));
     module_ m(object.get());
     fill(m);
+    m.publish_doc();
     return object.release();
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());

@@ -58,11 +58,10 @@ inline PyObject* none() { Py_IncRef(&_Py_NoneStruct); return &_Py_NoneStruct; }
 
 inline PyObject* wrap(Tensor value) {
   if (!value.defined()) return none();
-  static PyObject* const steal = found("torch._C._aoti", "alloc_tensor_by_stealing_from_void_ptr");
+  // Takes a reference of its own, whatever its name says; ours goes with `value`. (The leak test holds it.)
+  static PyObject* const share = found("torch._C._aoti", "alloc_tensor_by_stealing_from_void_ptr");
   Owned capsule(checked(PyCapsule_New(value.handle(), nullptr, nullptr)));
-  PyObject* out = checked(PyObject_CallFunctionObjArgs(steal, capsule.get(), nullptr));
-  value.release();  // the capsule's pointer was taken over
-  return out;
+  return checked(PyObject_CallFunctionObjArgs(share, capsule.get(), nullptr));
 }
 inline PyObject* wrap(bool value) { return PyBool_FromLong(value); }
 template <class T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>
@@ -136,7 +135,7 @@ template <class T> struct From<T, std::enable_if_t<std::is_integral_v<T> && !std
     Owned index(PyNumber_Index(object));
     if (!index) { PyErr_Clear(); return nullopt; }
     const long long value = PyLong_AsLongLong(index.get());
-    if ((value == -1 && PyErr_Occurred()) || static_cast<long long>(static_cast<T>(value)) != value) {
+    if ((value == -1 && PyErr_Occurred()) || (value < 0 && std::is_unsigned_v<T>) || static_cast<long long>(static_cast<T>(value)) != value) {
       PyErr_Clear();
       return nullopt;
     }

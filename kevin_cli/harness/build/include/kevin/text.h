@@ -5,6 +5,8 @@
 #include <string>
 #include <type_traits>
 
+#include <kevin/abi.h>
+
 namespace kevin_torch {
 
 inline void append(std::string& out, const char* value) { out += value ? value : "(null)"; }

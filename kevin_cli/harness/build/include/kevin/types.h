@@ -243,9 +243,11 @@ class TensorOptions {
   TensorOptions(DeviceType type) : device_(Device(type)) {}
   TensorOptions(Layout) {}
   [[nodiscard]] TensorOptions dtype(std::optional<ScalarType> type) const { auto o = *this; o.dtype_ = type; return o; }
-  [[nodiscard]] TensorOptions dtype(TypeMeta type) const { return dtype(std::optional<ScalarType>(type.toScalarType())); }
+  [[nodiscard]] TensorOptions dtype(ScalarType type) const { return dtype(std::optional<ScalarType>(type)); }
+  [[nodiscard]] TensorOptions dtype(TypeMeta type) const { return dtype(type.toScalarType()); }
   template <class T> [[nodiscard]] TensorOptions dtype() const { return dtype(std::optional<ScalarType>(type_of<T>())); }
   [[nodiscard]] TensorOptions device(std::optional<Device> device) const { auto o = *this; o.device_ = device; return o; }
+  [[nodiscard]] TensorOptions device(const Device& where) const { return device(std::optional<Device>(where)); }
   [[nodiscard]] TensorOptions device(DeviceType type, DeviceIndex index = -1) const { return device(Device(type, index)); }
   [[nodiscard]] TensorOptions device_index(DeviceIndex index) const { return device(Device(DeviceType::CUDA, index)); }
   [[nodiscard]] TensorOptions layout(Layout) const { return *this; }
