@@ -81,7 +81,7 @@ async def _search(order: Order, choice: Choice, session: Session) -> Ended:
             result = await run_loop(session.task, policy, session.judge, run_settings, journal, progress.watch)
     finally:
         await policy.close()
-    run, output = journal.folder.resolve(), _write(order.settings, session, result)
+    run, output = journal.folder.resolve(), await _write(order.settings, session, result)
     block = ending_block(result, session.report, class_name=session.task.target.class_name, run=run, output=output)
     (order.screen.say if order.as_json else order.screen.result)(block)
     return Ended(
@@ -118,9 +118,10 @@ def _open_journal(order: Order, session: Session, policy: Policy, run_settings: 
     )
 
 
-def _write(settings: Settings, session: Session, result: RunResult) -> Path | None:
+async def _write(settings: Settings, session: Session, result: RunResult) -> Path | None:
     """The package, when the winner held; nothing that was not verified is ever written."""
     winner, final = result.winner, result.ending.final
     if result.ending.outcome != "faster" or winner is None or winner.candidate is None or final is None:
         return None
-    return write(session.task, winner.candidate, final, session.report, settings.out)
+    finished = await sessions.finished_libraries(settings, session.task, winner.candidate)
+    return write(session.task, winner.candidate, final, session.report, settings.out, finished)

@@ -11,12 +11,19 @@ from typing import Any
 
 from kevin_cli import tasks
 from kevin_cli.errors import MachineError, NothingToOptimizeError
+from kevin_cli.harness.build.build import driver_capability
 from kevin_cli.harness.device import choose as choose_device
+from kevin_cli.harness.examine import build_candidate
 from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.sandbox import Sandbox
+from kevin_cli.package.write import Finished
 from kevin_cli.settings import Settings, read
 from kevin_cli.show.baselines import baselines_table
 from kevin_cli.show.screen import Screen, open_screen
-from kevin_cli.types import DeviceKind, Rules, Target, Task, TaskReport
+from kevin_cli.types import Candidate, DeviceKind, Rules, Target, Task, TaskReport
+
+BUILD_TIMEOUT_S = 180.0
+"""For a build that was made before; only a cleared cache makes it take time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,3 +108,16 @@ async def open_session(judge: LocalJudge, task: Task, screen: Screen) -> Session
     report = await judge.open_task(task)
     screen.say(baselines_table(task, report))
     return Session(judge=judge, task=task, report=report)
+
+
+async def finished_libraries(settings: Settings, task: Task, candidate: Candidate) -> Finished:
+    """Where the libraries lie that the judge built and verified; found by content, built again only if cleared."""
+    built = await build_candidate(
+        task,
+        candidate,
+        sandbox=Sandbox.find(),
+        cache=settings.cache.absolute(),
+        timeout_s=settings.timeout or BUILD_TIMEOUT_S,
+    )
+    capability = driver_capability() if task.contract.device is DeviceKind.CUDA else None
+    return Finished(directory=built.directory, capability=f"{capability[0]}.{capability[1]}" if capability else "")

@@ -69,8 +69,8 @@ class Progress:
         trajectory = self._trajectories.get(index) or Trajectory(task=self._task, index=index)
         self._trajectories[index] = trajectory = trajectory.extended(replace(turn, index=len(trajectory.turns)))
         self._screen.say(turn_line(index, turn, self._baseline))
-        is_best = self._is_new_best(turn)
-        if turn.candidate is not None and (is_best or self._screen.level >= VERBOSE):
+        is_best, is_first = self._is_new_best(turn), len(trajectory.turns) == 1
+        if turn.candidate is not None and (self._screen.level >= VERBOSE or (is_best and not is_first)):
             title = "new best" if is_best else "the change"
             self._screen.say(Text(f"     {title}:", style="dim"))
             self._screen.say(Padding(turn_change(trajectory, len(trajectory.turns) - 1), (0, 0, 1, 5)))

@@ -29,10 +29,21 @@ class Screen:
     def say(self, thing: RenderableType) -> None:
         """Progress: silent under `-q`."""
         if self.level > QUIET:
-            self.talk.print(thing, highlight=False, soft_wrap=not self.talk.is_terminal and isinstance(thing, str))
+            _print(self.talk, thing)
 
     def result(self, thing: RenderableType) -> None:
-        self.results.print(thing, highlight=False)
+        _print(self.results, thing)
+
+
+def _print(console: Console, thing: RenderableType) -> None:
+    """On a terminal as rich does it; elsewhere without the blanks with which it fills lines."""
+    if console.is_terminal:
+        console.print(thing, highlight=False)
+        return
+    with console.capture() as capture:
+        console.print(thing, highlight=False, soft_wrap=isinstance(thing, str))
+    console.file.write("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))
+    console.file.flush()
 
 
 def open_screen(*, quiet: bool, verbose: bool) -> Screen:

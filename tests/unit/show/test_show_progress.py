@@ -35,7 +35,13 @@ def test_quiet_says_nothing(make_screen: MakeScreen) -> None:
 def test_only_a_better_one_is_a_new_best(make_screen: MakeScreen) -> None:
     speeds = [1.5, 1.2, 2.0]
     turns = [samples.turn(index, samples.correct(speed, 0.5), block=index) for index, speed in enumerate(speeds)]
-    assert talk_of(make_screen(NORMAL), turns).count("new best") == 2
+    assert talk_of(make_screen(VERBOSE), turns).count("new best") == 2
+
+
+def test_the_first_program_of_a_trajectory_is_shown_only_when_verbose(make_screen: MakeScreen) -> None:
+    turns = [samples.turn(0, samples.correct(1.5, 0.5))]
+    assert "class ModelNew" not in talk_of(make_screen(NORMAL), turns)
+    assert "class ModelNew" in talk_of(make_screen(VERBOSE), turns)
 
 
 def test_verbose_shows_every_change(make_screen: MakeScreen) -> None:
