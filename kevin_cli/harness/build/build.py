@@ -27,7 +27,7 @@ from kevin_cli.harness.build.recipe import Recipe
 from kevin_cli.harness.build.recorder import RECORDERS, Recorder
 from kevin_cli.harness.build.toolchain import Toolchain, find
 from kevin_cli.harness.wire import ChannelClosed, DeadlineExceeded, ProtocolError
-from kevin_cli.records import from_plain, to_plain
+from kevin_cli.records import to_plain
 from kevin_cli.types import BuildReport, DeviceKind, Tree
 
 Status = Literal["built", "no_extension", "failed", "import_failed", "crashed", "timed_out"]
@@ -120,13 +120,12 @@ def driver_capability() -> tuple[int, int] | None:
 
 
 async def _build(request: BuildRequest, chain: Toolchain, folder: Path, start: float) -> Built:
-    deadline = start + request.timeout_s
     sweep(request.cache)
     session = Session()
     recorder = RECORDERS.take(request.python, request.cache, request.contain)
     try:
         await recorder.warm()
-        status, detail = await _record(request, chain, recorder, session, deadline)
+        status, detail = await _record(request, chain, recorder, session, time.monotonic() + request.timeout_s)
     finally:
         recorder.close()
     RECORDERS.refill(request.python, request.cache, request.contain)
@@ -144,7 +143,7 @@ async def _record(
     try:
         recorder.send(_begin(request, recorder))
         while (event := await recorder.event(deadline))["event"] == "extension":
-            extension = from_plain(Extension, event["extension"])
+            extension = Extension.from_json(event["extension"])
             compiled = await _compile(extension, request, chain, deadline)
             session.compiled[extension.key] = (extension, compiled)
             if compiled.timed_out:

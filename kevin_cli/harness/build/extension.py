@@ -57,6 +57,25 @@ class Extension:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Extension:
+        """The inverse of `to_json`, for data from outside. Raises `TypeError` or `ValueError` on anything else."""
+        for name, value in data.items():
+            if not (isinstance(value, (str, bool)) or (name == "functions" and value is None) or _is_texts(value)):
+                raise TypeError(f"'{name}' of an extension is malformed")
+        return cls(**{name: _frozen(value) for name, value in data.items()})
+
+
+def _is_texts(value: Any) -> bool:
+    """Strings in lists of lists, two deep at most."""
+    rows = value if isinstance(value, (list, tuple)) else [None]
+    flat = [item for row in rows for item in (row if isinstance(row, (list, tuple)) else [row])]
+    return all(isinstance(item, str) for item in flat)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
+
 
 def from_load_inline(
     name: str,

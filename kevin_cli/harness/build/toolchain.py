@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -131,8 +132,9 @@ def _torch_version(root: Path) -> str:
 
 
 def _standard(root: Path) -> str:
+    """What torch's own builds say most often: c++17 up to 2.11, c++20 later."""
     found = re.findall(r"'-std=(c\+\+\d+)'", (root / "utils/cpp_extension.py").read_text())
-    return str(max(found, default="c++20"))
+    return Counter(found).most_common(1)[0][0] if found else "c++20"
 
 
 def _first_line(argv: list[str]) -> str:

@@ -62,8 +62,8 @@ def test_overloads_are_chosen_by_type(features: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("kind", "error", "text"),
     [
-        ("check", RuntimeError, "bad value 3"), ("invalid", ValueError, "invalid"), ("range", IndexError, "out of range"),
-        ("runtime", RuntimeError, "runtime"), ("int", RuntimeError, "unknown exception"),
+        ("check", RuntimeError, "bad value 3"), ("invalid", ValueError, "invalid"),
+        ("range", IndexError, "out of range"), ("runtime", RuntimeError, "runtime"), ("int", RuntimeError, "unknown exception"),
         ("other", RuntimeError, "unknown kind other"),
     ],
 )  # fmt: skip

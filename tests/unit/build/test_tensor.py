@@ -7,7 +7,13 @@ from types import ModuleType
 import pytest
 import torch
 
-CASES = [torch.randn(2, 3, 4), torch.randn(2, 3, 4).transpose(0, 2), torch.randn(6, 4)[::2], torch.randn(0, 3), torch.tensor(2.0)]
+CASES = [
+    torch.randn(2, 3, 4),
+    torch.randn(2, 3, 4).transpose(0, 2),
+    torch.randn(6, 4)[::2],
+    torch.randn(0, 3),
+    torch.tensor(2.0),
+]
 
 
 @pytest.mark.parametrize("x", CASES, ids=["dense", "transposed", "strided", "empty", "scalar"])
@@ -17,7 +23,10 @@ def test_sizes_strides_and_flags_are_torchs(features: ModuleType, x: torch.Tenso
     assert features.numbers_of(x) == (x.dim(), x.numel(), x.element_size(), x.is_contiguous(), x.is_cuda)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int64, torch.bool, torch.uint8])
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int64, torch.bool, torch.uint8],
+)
 def test_types_cross_both_ways(features: ModuleType, dtype: torch.dtype) -> None:
     assert features.type_of(torch.zeros(2, dtype=dtype)) is dtype
     assert features.make("zeros", [2], dtype).dtype is dtype
@@ -43,7 +52,9 @@ def test_negative_dimensions_count_from_the_end(features: ModuleType) -> None:
 )  # fmt: skip
 def test_views_are_torchs_and_share_memory(features: ModuleType, name: str, args: tuple) -> None:
     x = torch.arange(24.0).reshape(2, 3, 4)
-    expected = {"slice": lambda d, a, b, s: x[:, :, a:b:s], "select": lambda i: x[i]}.get(name, getattr(x, name, None))(*args)
+    expected = {"slice": lambda d, a, b, s: x[:, :, a:b:s], "select": lambda i: x[i]}.get(name, getattr(x, name, None))(
+        *args
+    )
     got = getattr(features, name)(x, *args)
     assert got.stride() == expected.stride()
     assert torch.equal(got, expected)
@@ -108,7 +119,9 @@ def test_accessors_see_strides(features: ModuleType) -> None:
         features.by_accessor(torch.zeros(3, 3, 3))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.uint8])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.uint8]
+)
 def test_dispatch_chooses_the_type(features: ModuleType, dtype: torch.dtype) -> None:
     x = (torch.randn(100) * 3).to(dtype)
     assert torch.equal(features.doubled(x), x + x)
