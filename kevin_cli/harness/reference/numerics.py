@@ -16,23 +16,17 @@ on these inputs, which were drawn after it was loaded.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 
-from kevin_cli.harness.reference.tolerance import BLOCK, HALF, Tolerance, tolerance_for
+from kevin_cli.harness.reference.errors import MAX_NOTED, NO_ERROR, Relative, Sums, add_up
+from kevin_cli.harness.reference.tolerance import HALF, tolerance_for
 
-CHUNK = {"cpu": BLOCK * 32, "cuda": BLOCK * 2048}
-"""Elements at a time: a few temporaries of this size stay in a CPU's cache, or keep a GPU busy."""
 MANY = 1 << 24
 """Elements from which on a comparison on the CPU may use all cores."""
-MAX_NOTED = 1 << 21
-"""Positions of wrong elements that are kept."""
-MIN_STATISTIC = 64
-"""Elements that a block must have for an RMS of its own; the cap holds for every element in any case."""
 FLIP_SHARE = 0.01
 MIN_FLIPS = 1
 
@@ -51,16 +45,8 @@ class Expected:
     half: bool
     floor_factor: float = 1.0
     perturbed: Perturbed | None = None
-    relative: Relative | None = None
-    """Set for quick checks, where `high` is `own` and the module's error is known from another input."""
-
-
-@dataclass(frozen=True, slots=True)
-class Relative:
-    """The module's own error, relative to the RMS of the output and to the typical element."""
-
-    rms: float
-    typical: float
+    relative: Relative = NO_ERROR
+    """What the module's own error is at least, known from other inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +64,8 @@ class Compared:
     detail: str = ""
     wrong: torch.Tensor | None = None
     """Flat positions of wrong elements, the first few thousand."""
-    relative: Relative | None = None
+    relative: Relative = NO_ERROR
+    """The module's own error here."""
 
 
 def compare(candidate: torch.Tensor, expected: Expected) -> Compared:
@@ -152,156 +139,22 @@ def _may_be_flips(num_wrong: int, total: int) -> bool:
 # --- floats ------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Sums:
-    """Running totals over the chunks of one output."""
-
-    count: float = 0.0
-    error: float = 0.0
-    own: float = 0.0
-    high: float = 0.0
-    typical_error: float = 0.0
-    typical: float = 0.0
-    max_error: float = 0.0
-    all_count: float = 0.0
-    all_error: float = 0.0
-    """With the elements that are out of bounds: for the report of a failure."""
-    num_over: int = 0
-    num_wrong_class: int = 0
-    bad_block: str = ""
-    over: list[torch.Tensor] = field(default_factory=list)
-    wrong_class: list[torch.Tensor] = field(default_factory=list)
-
-    def rms(self, total: float) -> float:
-        return math.sqrt(total / self.count) if self.count else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Some blocks of the three tensors as (blocks, elements) in float64."""
-
-    given: torch.Tensor
-    own: torch.Tensor
-    high: torch.Tensor
-    rounded: torch.Tensor
-    """`high` in the output's type, which may overflow to infinity."""
-    start: int
-
-
 def _floats(candidate: torch.Tensor, own: torch.Tensor, high: torch.Tensor, expected: Expected) -> Compared:
     tolerance = tolerance_for(candidate.dtype, half=expected.half, floor_factor=expected.floor_factor)
     flat = [tensor.reshape(-1) for tensor in (candidate, own, high)]
-    sums = _Sums()
-    for start, stop in _ranges(candidate.numel(), CHUNK.get(candidate.device.type, CHUNK["cpu"])):
-        _add_chunk(sums, _chunk(flat, start, stop), tolerance, expected.relative)
-    return _judge(sums, flat, tolerance, expected, candidate)
-
-
-def _chunk(flat: Sequence[torch.Tensor], start: int, stop: int) -> _Chunk:
-    rows = max(1, (stop - start) // BLOCK)
-    given, own, high = (tensor[start:stop].double().view(rows, -1) for tensor in flat)
-    rounded = flat[2][start:stop].to(flat[0].dtype).double().view(rows, -1)
-    return _Chunk(given, own, high, rounded, start)
-
-
-def _ranges(total: int, chunk: int) -> list[tuple[int, int]]:
-    """Chunks of whole blocks, then the last partial block."""
-    whole = total - total % BLOCK
-    edges = [*range(0, whole, chunk), whole]
-    pairs = list(itertools.pairwise(edges))
-    return pairs if whole == total else [*pairs, (whole, total)]
-
-
-def _add_chunk(sums: _Sums, chunk: _Chunk, tolerance: Tolerance, relative: Relative | None) -> None:
-    target = torch.where(chunk.rounded.isfinite() | ~chunk.own.isfinite(), chunk.high, chunk.own)
-    wrong_class = _wrong_class(chunk)
-    valued = chunk.given.isfinite() & target.isfinite() & ~wrong_class
-    error = torch.where(valued, (chunk.given - target).abs(), 0.0)
-    own_error = torch.where(valued & chunk.own.isfinite(), (chunk.own - target).abs(), 0.0)
-    size = torch.where(valued, target.abs(), 0.0)
-    typical = _typical(size, valued)
-    typical_error = _typical(own_error, valued) if relative is None else relative.typical * typical
-    base = tolerance.cap_error * typical_error + tolerance.cap_eps * tolerance.eps * (size + typical) + tolerance.tiny
-    over = valued & (error > base + tolerance.kappa * own_error)
-    counted = valued & ~over & (own_error <= base)
-    _add_statistics(sums, (error, own_error, size), counted, tolerance, chunk.start, relative)
-    sums.typical_error += float((typical_error * chunk.given.shape[1]).sum())
-    sums.typical += float((typical * chunk.given.shape[1]).sum())
-    sums.max_error = max(sums.max_error, float(error.max()))
-    sums.all_count += float(valued.sum())
-    sums.all_error += float(error.square().sum())
-    _note(sums.over, over, chunk.start)
-    _note(sums.wrong_class, wrong_class, chunk.start)
-    sums.num_over += int(over.sum())
-    sums.num_wrong_class += int(wrong_class.sum())
-
-
-def _wrong_class(chunk: _Chunk) -> torch.Tensor:
-    """Where NaN, infinity (by sign) or finite is neither what the module nor what float64 has."""
-    given, own, rounded = (_class(tensor) for tensor in (chunk.given, chunk.own, chunk.rounded))
-    return (given != own) & (given != rounded)
-
-
-def _class(tensor: torch.Tensor) -> torch.Tensor:
-    """0 finite, 1 NaN, 2 infinity, 3 minus infinity."""
-    infinite = tensor.isinf()
-    return tensor.isnan() * 1 + (infinite & (tensor > 0)) * 2 + (infinite & (tensor < 0)) * 3
-
-
-def _typical(size: torch.Tensor, valued: torch.Tensor) -> torch.Tensor:
-    """The typical magnitude of each block: (mean of square roots) squared; shape (blocks, 1)."""
-    count = valued.sum(1, keepdim=True).clamp(min=1)
-    return (size.sqrt().sum(1, keepdim=True) / count).square()
-
-
-def _add_statistics(
-    sums: _Sums,
-    errors: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-    counted: torch.Tensor,
-    tolerance: Tolerance,
-    start: int,
-    relative: Relative | None,
-) -> None:
-    """Squares into the totals, and the RMS of each block against its own bound."""
-    error, own, high = (torch.where(counted, tensor, 0.0).square().sum(1) for tensor in errors)
-    count = counted.sum(1)
-    sums.count += float(count.sum())
-    sums.error += float(error.sum())
-    sums.own += float(own.sum())
-    sums.high += float(high.sum())
-    divisor = count.clamp(min=1)
-    rms, own_rms, high_rms = ((part / divisor).sqrt() for part in (error, own, high))
-    if relative is not None:
-        own_rms = relative.rms * high_rms
-    bound = tolerance.block_kappa * own_rms + 4 * tolerance.floor * tolerance.eps * high_rms + tolerance.tiny
-    bad = (rms > bound) & (count >= MIN_STATISTIC)
-    if not sums.bad_block and bool(bad.any()):
-        row, width = int(bad.nonzero()[0]), int(counted.shape[1])
-        first = start + row * width
-        size = f"RMS error {float(rms[row]):.2e}, allowed {float(bound[row]):.2e}"
-        sums.bad_block = f"elements {first} to {first + width - 1}: {size}"
-
-
-def _note(found: list[torch.Tensor], mask: torch.Tensor, start: int) -> None:
-    """Keep flat positions, as many as may still be explained or shown."""
-    if sum(len(part) for part in found) <= MAX_NOTED and bool(mask.any()):
-        found.append(mask.reshape(-1).nonzero().flatten() + start)
-
-
-def _judge(
-    sums: _Sums, flat: list[torch.Tensor], tolerance: Tolerance, expected: Expected, candidate: torch.Tensor
-) -> Compared:
-    rms, own_rms, high_rms = sums.rms(sums.error), sums.rms(sums.own), sums.rms(sums.high)
-    if expected.relative is not None:
-        own_rms = expected.relative.rms * high_rms
+    sums = add_up(flat, tolerance, expected.relative)
+    rms, own_rms, high_rms = sums.rms(expected.relative)
     bound = tolerance.kappa * own_rms + tolerance.floor * tolerance.eps * high_rms + tolerance.tiny
-    failed = _failure(sums, flat, expected, candidate, rms, bound)
-    kind, detail, wrong = ("ok", "", None) if failed is None else failed
-    if failed is not None and sums.all_count:
+    kind, detail, wrong = _failure(sums, flat, expected, candidate)
+    if kind == "ok" and rms > bound:
+        kind, detail = "values", f"RMS error {rms:.2e}, allowed {bound:.2e}"
+    elif kind == "ok" and (bad := sums.bad_block(tolerance, expected.relative)):
+        kind, detail = "values", bad
+    if kind != "ok" and sums.all_count:
         rms = math.sqrt(sums.all_error / sums.all_count)
     typical = sums.typical_error / sums.typical if sums.typical else 0.0
     return Compared(
-        passed=failed is None,
+        passed=kind == "ok",
         kind=kind,
         rms_error=rms,
         reference_rms_error=own_rms,
@@ -315,26 +168,22 @@ def _judge(
 
 
 def _failure(
-    sums: _Sums, flat: list[torch.Tensor], expected: Expected, candidate: torch.Tensor, rms: float, bound: float
-) -> tuple[str, str, torch.Tensor | None] | None:
-    """The first thing that is wrong, as (kind, detail, positions)."""
+    sums: Sums, flat: list[torch.Tensor], expected: Expected, candidate: torch.Tensor
+) -> tuple[str, str, torch.Tensor | None]:
+    """The first single elements that are wrong, as (kind, detail, positions)."""
     if sums.num_wrong_class:
         wrong = torch.cat(sums.wrong_class)
         at = int(wrong[0])
-        detail = (
-            f"{_where(sums.num_wrong_class, candidate, at)}: {_number(flat[0][at])} instead of {_number(flat[1][at])}"
-        )
-        return "nan", detail, wrong
+        values = f"{_number(flat[0][at])} instead of {_number(flat[1][at])}"
+        return "nan", f"{_where(sums.num_wrong_class, candidate, at)}: {values}", wrong
     if sums.num_over:
         wrong = _unexplained(torch.cat(sums.over), sums, flat, expected)
         if len(wrong):
             return "values", _worst(wrong, flat, max(len(wrong), sums.num_over), candidate), wrong
-    if rms > bound:
-        return "values", f"RMS error {rms:.2e}, allowed {bound:.2e}", None
-    return ("values", sums.bad_block, None) if sums.bad_block else None
+    return "ok", "", None
 
 
-def _unexplained(wrong: torch.Tensor, sums: _Sums, flat: list[torch.Tensor], expected: Expected) -> torch.Tensor:
+def _unexplained(wrong: torch.Tensor, sums: Sums, flat: list[torch.Tensor], expected: Expected) -> torch.Tensor:
     """Positions whose value the module does not take under inputs one unit in the last place away."""
     if expected.perturbed is None or not _may_be_flips(sums.num_over, flat[0].numel()):
         return wrong

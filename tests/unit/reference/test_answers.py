@@ -118,6 +118,32 @@ def test_a_truncated_sum_fails_and_an_honest_sequential_one_passes(opened: Start
     assert found["passed"], found
 
 
+@on("row_norm")
+def test_a_careful_variance_passes_far_from_zero_and_a_cancelling_one_fails(opened: Started) -> None:
+    def two_pass(inputs: Tensors) -> Tensors:
+        centred = inputs[0] - inputs[0].view(2, 256, 256).sum(1).mean(1, keepdim=True) / 256
+        return [centred * torch.rsqrt(centred.square().mean(1, keepdim=True) + 1e-5)]
+
+    def cancelling(inputs: Tensors) -> Tensors:
+        x = inputs[0]
+        mean = x.mean(1, keepdim=True)
+        return [(x - mean) * torch.rsqrt(x.square().mean(1, keepdim=True) - mean.square() + 1e-5)]
+
+    for seed in range(5):
+        found = opened.judged(two_pass, stratum="offset", seed=seed)
+        assert found["passed"], found
+        assert not opened.judged(cancelling, stratum="offset", seed=seed)["passed"]
+
+
+@on("row_norm")
+def test_an_epsilon_that_is_left_out_fails_on_small_values(opened: Started) -> None:
+    def without(inputs: Tensors) -> Tensors:
+        centred = inputs[0] - inputs[0].mean(1, keepdim=True)
+        return [centred * torch.rsqrt(centred.square().mean(1, keepdim=True))]
+
+    assert not opened.judged(without, stratum="small")["passed"]
+
+
 @on("half")
 def test_bfloat16_accumulation_fails_where_float32_accumulation_passes(opened: Started) -> None:
     right = lambda inputs: [(inputs[0].float() @ inputs[1].float()).bfloat16()]  # noqa: E731

@@ -1,0 +1,77 @@
+"""One described task: the module and everything that was prepared for it, each thing when first needed."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kevin_cli.harness.reference.baselines import Baselines
+from kevin_cli.harness.reference.check import Checker, first_failure
+from kevin_cli.harness.reference.plan import InputPlan
+from kevin_cli.harness.reference.slots import Slots, open_slots
+from kevin_cli.harness.reference.subject import Subject, same_bytes
+from kevin_cli.harness.reference.weights import Weights
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a slot holds: drawn inputs that are kept, or a bulk fill that can be made again."""
+
+    kept: list[torch.Tensor] | None
+    fill_seed: int = 0
+
+
+class Task:
+    """A described task and everything that was prepared for it."""
+
+    def __init__(self, subject: Subject, description: dict[str, Any]) -> None:
+        self.subject = subject
+        self.checker = Checker(subject)
+        self.weights = Weights(subject, description["parameters"])
+        self.contents: dict[int, Contents] = {}
+        self._plan: InputPlan | None = None
+        self._slots: Slots | None = None
+        self._baselines: Baselines | None = None
+
+    @property
+    def plan(self) -> InputPlan:
+        if self._plan is None:
+            self._plan = InputPlan(self.subject, random.SystemRandom().getrandbits(48))
+        return self._plan
+
+    @property
+    def slots(self) -> Slots:
+        if self._slots is None:
+            raise ValueError("the arenas are not open yet")
+        return self._slots
+
+    @property
+    def baselines(self) -> Baselines:
+        if self._baselines is None:
+            self._baselines = Baselines(self.subject, self.slots)
+        return self._baselines
+
+    def open(self, max_bytes: int) -> Slots:
+        subject, specs = self.subject, self.weights.specs
+        self._slots = open_slots(subject.input_specs, subject.output_specs, specs, str(subject.device), max_bytes)
+        self._baselines = None
+        self.weights.write(self._slots)
+        return self._slots
+
+    def master(self, slot: int) -> list[torch.Tensor]:
+        """The inputs that the slot was given, from our own memory."""
+        contents = self.contents[slot]
+        return self.plan.fill(contents.fill_seed, slot) if contents.kept is None else contents.kept
+
+
+def is_random(task: Task, seed: int) -> bool:
+    """Two runs under different random states differ by more than the comparison allows."""
+    inputs = task.plan.draw(task.plan.how(seed, "user"))
+    first, second = (task.subject.run(inputs, seed=seed + number) for number in range(2))
+    pairs = zip(first, second, strict=True)
+    if all(same_bytes(a.contiguous().view(-1), b.contiguous().view(-1)) for a, b in pairs):
+        return False
+    return first_failure(task.checker.compare(second, task.checker.answer(inputs))) is not None
