@@ -78,7 +78,7 @@ def test_a_module_that_raises_when_called(kevin: Kevin, tmp_path: Path) -> None:
 
 def test_inputs_that_do_not_fit(kevin: Kevin, tmp_path: Path) -> None:
     write(tmp_path / "model.py", MODULE.replace("[torch.randn(8, 16)]", "[torch.randn(8, 16), 3]"))
-    assert "fit" in said(kevin("optimize", "model.py", "--device", "cpu"), 2)
+    assert "get_inputs() gives" in said(kevin("optimize", "model.py", "--device", "cpu"), 2)
 
 
 def test_a_module_that_computes_nothing(kevin: Kevin, tmp_path: Path) -> None:
