@@ -12,18 +12,20 @@ Not promised: device time without launch overhead. This is the time until the re
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 
 from filelock import FileLock
 
+from kevin_cli.harness.quiet import until_idle
 from kevin_cli.harness.reference_side import ReferenceSide
-from kevin_cli.harness.statistics import compare, compare_processes, noise_floor, summarise
+from kevin_cli.harness.statistics import compare_processes, noise_floor, summarise
 from kevin_cli.harness.verify import secret_seed
 from kevin_cli.types import Comparison, DeviceKind, Timing
 
@@ -36,14 +38,16 @@ EAGER = "eager"
 AGAIN = "eager again"
 MIN_ROUNDS = 12
 MAX_ROUNDS = 36
-TIME_BUDGET_S = 20.0
+TIME_BUDGET_S = 8.0
 """After the minimum of rounds, no further round begins when this much time has gone."""
 TARGET_HALF_WIDTH = 0.01
 """Rounds stop, after the minimum, when every interval is this narrow."""
 BLOCK_NS = {DeviceKind.CPU: 5_000_000, DeviceKind.CUDA: 2_000_000}
 MAX_BLOCK_NS = 400_000_000
-SETTLE_S = {DeviceKind.CPU: 0.01, DeviceKind.CUDA: 0.0}
-"""OpenMP's threads go on spinning for some milliseconds after their work; the next side waits for them."""
+START_PATIENCE_S = 15.0
+"""How long the start of the next worker or build program is waited for before timing begins."""
+BLOCK_PATIENCE_S = 0.5
+"""How long the threads of the side before may go on spinning."""
 MIN_NOISE_FLOOR = {DeviceKind.CPU: 0.02, DeviceKind.CUDA: 0.005}
 NUM_WARM = 3
 """Slots of the warm request before a clocked one, where there are as many."""
@@ -78,7 +82,7 @@ async def exclusive(device: DeviceKind) -> AsyncIterator[None]:
     folder = Path(tempfile.gettempdir()) / "kevin-locks"
     folder.mkdir(mode=0o777, exist_ok=True)
     lock = FileLock(folder / f"{device.value}.lock", mode=0o666, thread_local=False)
-    await asyncio.to_thread(lock.acquire)
+    await asyncio.to_thread(lock.acquire, poll_interval=0.005)
     try:
         yield
     finally:
@@ -87,6 +91,8 @@ async def exclusive(device: DeviceKind) -> AsyncIterator[None]:
 
 async def measure(reference: ReferenceSide, sides: Sequence[Side], plan: Plan) -> Samples:
     """µs per call of every side, one sample a round; the n-th samples of all sides belong together."""
+    if plan.device is DeviceKind.CPU:
+        await until_idle(START_PATIENCE_S)
     size = await _block_size(reference, sides, plan)
     stub_us = await _stub_us(reference, plan, size)
     samples: Samples = {side.name: [] for side in sides}
@@ -113,7 +119,8 @@ async def _round(reference: ReferenceSide, sides: Sequence[Side], plan: Plan, si
 
 
 async def _block(side: Side, block: Sequence[int], others: Sequence[int], plan: Plan) -> int:
-    await asyncio.sleep(SETTLE_S[plan.device])
+    if plan.device is DeviceKind.CPU:
+        await until_idle(BLOCK_PATIENCE_S)
     await side.run(others)
     elapsed_ns = await side.run(block)
     if side.after is not None:
@@ -158,8 +165,13 @@ def _enough(samples: Samples, plan: Plan, elapsed_s: float) -> bool:
 
 
 def _half_width(baseline: Sequence[float], candidate: Sequence[float]) -> float:
-    found = compare(baseline, candidate, 0.0, "", 0)
-    return (found.high - found.low) / 2 / found.median
+    """Roughly the half-width of the interval of the median ratio, as of a notched box plot.
+
+    McGill, Tukey & Larsen, Variations of Box Plots, The American Statistician 32 (1978).
+    """
+    ratios = [math.log(a / b) for a, b in zip(baseline, candidate, strict=True)]
+    low, _, high = quantiles(ratios, n=4)
+    return 1.57 * (high - low) / math.sqrt(len(ratios))
 
 
 def compare_all(processes: Sequence[Samples], floor: float) -> tuple[Comparison, ...]:

@@ -101,7 +101,8 @@ class WorkerSide:
 
     async def load(self, task: Task, built: Path) -> tuple[ParameterEntry, ...]:
         """Give it the candidate: a folder with `candidate.py` and its libraries. Answers its parameters."""
-        await asyncio.to_thread(shutil.copytree, built, self._inbox, dirs_exist_ok=True)
+        for path in built.iterdir():
+            await asyncio.to_thread(shutil.copyfile, path, self._inbox / path.name)
         body = {
             "op": "load",
             "candidate": str(self._inbox / "candidate.py"),

@@ -1,4 +1,4 @@
-"""One judge with real processes for each module of tests; a candidate is a file, its expected outcome is in it."""
+"""One judge with real processes for the whole folder; a candidate is a file, its expected outcome is in it."""
 
 import asyncio
 import hashlib
@@ -9,7 +9,7 @@ import pytest
 
 from kevin_cli import tasks
 from kevin_cli.harness.judge import JudgeSettings, LocalJudge
-from kevin_cli.types import Candidate, DeviceKind, Rules, Target
+from kevin_cli.types import Candidate, DeviceKind, Target
 
 HERE = Path(__file__).parent
 
@@ -24,30 +24,36 @@ class Bench:
         self.task = tasks.lower(target, runner.run(judge.describe(target)))
         self.report = runner.run(judge.open_task(self.task))
 
-    def verdict(self, source: str, **options):
+    def judging(self, source: str, **options):
+        """The verdict, to be awaited."""
         digest = hashlib.sha256(source.encode()).hexdigest()
-        candidate = Candidate(source=source, digest=digest)
-        return self._runner.run(self.judge.judge(self.task, candidate, **options))
+        return self.judge.judge(self.task, Candidate(source=source, digest=digest), **options)
+
+    def verdict(self, source: str, **options):
+        return self._runner.run(self.judging(source, **options))
 
     def run(self, waiting):
         return self._runner.run(waiting)
 
 
-@pytest.fixture(scope="module")
-def open_bench(tmp_path_factory):
-    """`open_bench(name)` opens the task `tasks/<name>.py`; everything is ended after the module."""
-    opened = []
+def candidate(name: str) -> str:
+    return (HERE / "candidates" / f"{name}.py").read_text()
 
-    def opening(name: str, **settings) -> Bench:
-        runner = asyncio.Runner()
-        given = {"call_timeout_s": 5.0, "build_timeout_s": 240.0, "rules": Rules.LIBRARY} | settings
-        cache = tmp_path_factory.mktemp("cache")
-        judge = LocalJudge(JudgeSettings(device=DeviceKind.CPU, cache=cache, python=sys.executable, **given))
+
+@pytest.fixture(scope="session")
+def bench(tmp_path_factory):
+    """The task `tasks/scale_relu.py`, opened once; every program is ended with the session."""
+    settings = JudgeSettings(
+        device=DeviceKind.CPU,
+        cache=tmp_path_factory.mktemp("cache"),
+        python=sys.executable,
+        call_timeout_s=5.0,
+        build_timeout_s=240.0,
+    )
+    judge = LocalJudge(settings)
+    with asyncio.Runner() as runner:
         runner.run(judge.__aenter__())
-        opened.append((runner, judge))
-        return Bench(runner, judge, HERE / "tasks" / f"{name}.py")
-
-    yield opening
-    for runner, judge in opened:
-        runner.run(judge.__aexit__(None, None, None))
-        runner.close()
+        try:
+            yield Bench(runner, judge, HERE / "tasks" / "scale_relu.py")
+        finally:
+            runner.run(judge.__aexit__(None, None, None))

@@ -12,11 +12,6 @@ from kevin_cli.types import Outcome
 CANDIDATES = sorted((Path(__file__).parent / "candidates").glob("*.py"))
 
 
-@pytest.fixture(scope="module")
-def bench(open_bench):
-    return open_bench("scale_relu")
-
-
 def expectation(path: Path) -> tuple[set[str], str]:
     first, second, *_ = path.read_text().splitlines()
     outcomes = first.removeprefix("# expect:").replace(" ", "").split(",")
