@@ -19,9 +19,11 @@ import psutil  # type: ignore[import-untyped]
 
 from kevin_cli.types import DeviceKind
 
-LOOK_S = 0.004
-IDLE_SHARE = 0.1
-"""Less than this share of one core, over all programs of ours, is idle."""
+LOOK_S = 0.002
+NUM_LOOKS = 3
+"""So many looks in a row have to find nobody computing."""
+COMPUTING = ("R", "D")
+"""States of a thread that runs or wants to run, or waits for a disk."""
 
 
 async def until_idle(patience_s: float) -> bool:
@@ -32,11 +34,12 @@ async def until_idle(patience_s: float) -> bool:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + patience_s
     pids = await asyncio.to_thread(_programs)
+    num_idle = 0
     while loop.time() < deadline:
-        start, before = loop.time(), _used_ns(pids)
-        await asyncio.sleep(LOOK_S)
-        if _used_ns(pids) - before < (loop.time() - start) * 1e9 * IDLE_SHARE:
+        num_idle = 0 if any(_computes(pid) for pid in pids) else num_idle + 1
+        if num_idle == NUM_LOOKS:
             return True
+        await asyncio.sleep(LOOK_S)
     return False
 
 
@@ -45,14 +48,13 @@ def _programs() -> list[int]:
     return [child.pid for child in psutil.Process().children(recursive=True)]
 
 
-def _used_ns(pids: list[int]) -> int:
-    """Time on a core of all threads of these processes; the kernel counts it in nanoseconds."""
-    total = 0
-    for pid in pids:
-        for place in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-            with contextlib.suppress(OSError):
-                total += int(place.read_text().split()[0])
-    return total
+def _computes(pid: int) -> bool:
+    """Whether any thread of the process is on a core or waits for one."""
+    for place in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):
+            if place.read_text().rpartition(") ")[2][:1] in COMPUTING:
+                return True
+    return False
 
 
 class Quiet:
