@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import platform
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from package_samples import KERNEL, PYTHON_KERNEL, candidate_of
+from package_samples import KERNEL, PYTHON_KERNEL, candidate_of, task_at
 
-from kevin_cli.package.write import write
-from kevin_cli.types import Task, TaskReport, Verdict
+from kevin_cli.harness.build.build import BuildRequest, build
+from kevin_cli.harness.wire import CONSTRUCTION_SEED
+from kevin_cli.package import write as write_module
+from kevin_cli.package.write import Finished, write
+from kevin_cli.types import DeviceKind, Task, TaskReport, Verdict
 
 PREPARE = """
 import sys
@@ -75,17 +81,62 @@ def use(  # type: ignore[no-untyped-def]
         del sys.modules[name]
 
 
-def test_a_package_with_an_extension_replaces_the_module(
-    task: Task, verdict: Verdict, report: TaskReport, tmp_path: Path
+USE_THE_KERNEL = """
+m.eval()
+with torch.no_grad():
+    torch.testing.assert_close(m(x), original(x))
+assert calls() == 1
+"""
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """The kernel's library, built as the judge builds it, without a sandbox."""
+    folder = tmp_path_factory.mktemp("build")
+    built = asyncio.run(build(build_request(task_at(folder / "scale.py"), folder)))
+    assert built.status == "built", built.log
+    return Finished(directory=built.directory)
+
+
+def build_request(task: Task, cache: Path) -> BuildRequest:
+    return BuildRequest(
+        source=KERNEL,
+        digest=candidate_of(KERNEL).digest,
+        python=sys.executable,
+        device=DeviceKind.CPU,
+        init=task.init,
+        init_keywords=task.init_keywords,
+        timeout_s=240.0,
+        cache=cache,
+        contain=lambda argv, **_: list(argv),
+    )
+
+
+def versions_here() -> tuple[tuple[str, str], ...]:
+    return ("torch", torch.__version__), ("python", platform.python_version())
+
+
+def test_a_package_with_an_extension_replaces_the_module_without_building_anything(
+    task: Task, verdict: Verdict, report: TaskReport, tmp_path: Path, finished: Finished
 ) -> None:
-    write(task, candidate_of(KERNEL), verdict, report, tmp_path)
-    program = """
-    m.eval()
-    with torch.no_grad():
-        torch.testing.assert_close(m(x), original(x))
-    assert calls() == 1
-    """
-    run_in_fresh_process(tmp_path, Path(task.target.path).parent, program)
+    write(task, candidate_of(KERNEL), verdict, replace(report, versions=versions_here()), tmp_path, finished)
+    run_in_fresh_process(tmp_path, Path(task.target.path).parent, USE_THE_KERNEL)
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.slow
+def test_where_the_finished_library_does_not_fit_the_sources_are_built(
+    task: Task, verdict: Verdict, report: TaskReport, tmp_path: Path, finished: Finished
+) -> None:
+    elsewhere = (("torch", "0.1"), ("python", platform.python_version()))
+    write(task, candidate_of(KERNEL), verdict, replace(report, versions=elsewhere), tmp_path, finished)
+    run_in_fresh_process(tmp_path, Path(task.target.path).parent, USE_THE_KERNEL)
+    assert list((tmp_path / "cache").rglob("*.so"))
+
+
+def test_the_package_constructs_under_the_seed_of_the_judge() -> None:
+    runtime = Path(write_module.__file__).parent / "runtime" / "_drop_in.py"
+    assert f"CONSTRUCTION_SEED = {CONSTRUCTION_SEED}\n" in runtime.read_text()
 
 
 def test_the_state_dict_keeps_the_names_of_the_original(use) -> None:  # type: ignore[no-untyped-def]
