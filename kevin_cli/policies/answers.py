@@ -86,6 +86,14 @@ def _served(entry: dict[str, Any]) -> ServedModel:
     )
 
 
+def is_completion(body: str) -> bool:
+    """Whether this is a chat completion at all, however short."""
+    try:
+        return not isinstance(_choice(json.loads(body)), str)
+    except (ValueError, RecursionError):
+        return False
+
+
 def failed(model: str, message: str) -> Completion:
     """A completion that is a failure of the server, in one line."""
     return Completion(text="", finish_reason="error", model=model, error=one_line(message))

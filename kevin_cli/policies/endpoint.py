@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kevin_cli.errors import EndpointError
-from kevin_cli.policies.answers import ServedModel, excerpt, one_line, read_models
+from kevin_cli.policies.answers import ServedModel, excerpt, is_completion, one_line, read_models
 
 if TYPE_CHECKING:
     import openai
 
 CHECK_TIMEOUT_S = 15.0
+PROBE_TIMEOUT_S = 120.0
 CONNECT_TIMEOUT_S = 10.0
 
 
@@ -38,16 +41,13 @@ async def check(endpoint: str, model: str = "", *, timeout_s: float = CHECK_TIME
     url = f"{place(endpoint)}/models"
     async with client(endpoint, max_retries=0) as connection:
         try:
-            async with asyncio.timeout(timeout_s):
+            async with _reached(endpoint, url, timeout_s):
                 raw = await connection.models.with_raw_response.list()
-        except (TimeoutError, openai.APITimeoutError) as error:
-            message = f"{url} did not answer within {timeout_s:g} s"
-            raise EndpointError(message, "is the server still loading its model? try again, or see its log") from error
         except openai.APIStatusError as error:
-            return _without_list(endpoint, model, error, url)
-        except openai.APIConnectionError as error:
-            message = f"no server answers at {place(endpoint)}: {cause_line(error)}"
-            raise EndpointError(message, "start the server, or mend --endpoint (host, port and the /v1)") from error
+            if not model or error.status_code in (401, 403):
+                raise EndpointError(f"{url} refuses: {status_line(error)}", _hint(error.status_code)) from error
+            await _probe(connection, endpoint, model)
+            return Server(endpoint=endpoint, model=ServedModel(name=model))
     return _choose(endpoint, model, str(raw.http_response.text), url)
 
 
@@ -105,11 +105,43 @@ def _choose(endpoint: str, model: str, body: str, url: str) -> Server:
     return Server(endpoint=endpoint, model=next(chosen, ServedModel(name=model)))
 
 
-def _without_list(endpoint: str, model: str, error: openai.APIStatusError, url: str) -> Server:
-    """A server without a list of models is fine when the model is named; other refusals are not."""
-    if error.status_code in (404, 405, 501) and model:
-        return Server(endpoint=endpoint, model=ServedModel(name=model))
-    raise EndpointError(f"{url} refuses: {status_line(error)}", _hint(error.status_code)) from error
+@asynccontextmanager
+async def _reached(endpoint: str, url: str, timeout_s: float) -> AsyncIterator[None]:
+    """A request that gets no answer at all becomes an `EndpointError`."""
+    import openai
+
+    try:
+        async with asyncio.timeout(timeout_s):
+            yield
+    except (TimeoutError, openai.APITimeoutError) as error:
+        message = f"{url} did not answer within {timeout_s:g} s"
+        raise EndpointError(message, "is the server still loading its model? try again, or see its log") from error
+    except openai.APIConnectionError as error:
+        message = f"no server answers at {place(endpoint)}: {cause_line(error)}"
+        raise EndpointError(message, "start the server, or mend --endpoint (host, port and the /v1)") from error
+
+
+async def _probe(connection: openai.AsyncOpenAI, endpoint: str, model: str) -> None:
+    """Some servers have no list of models, or a broken one: one token says whether the named model is there.
+
+    A 400 is an answer too: the server reads such requests, and merely wants other fields.
+    """
+    import openai
+
+    url = f"{place(endpoint)}/chat/completions"
+    try:
+        async with _reached(endpoint, url, PROBE_TIMEOUT_S):
+            raw = await connection.chat.completions.with_raw_response.create(
+                model=model, messages=[{"role": "user", "content": "Hi"}], max_tokens=1
+            )
+    except openai.BadRequestError:
+        return
+    except openai.APIStatusError as error:
+        raise EndpointError(f"{url} refuses: {status_line(error)}", _hint(error.status_code)) from error
+    body = str(raw.http_response.text)
+    if not is_completion(body):
+        message = f"{url} answers, but not with a completion: {excerpt(body)!r}"
+        raise EndpointError(message, "the URL of an OpenAI-compatible server usually ends in /v1")
 
 
 def _hint(status: int) -> str:

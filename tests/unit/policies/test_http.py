@@ -142,9 +142,25 @@ def test_a_refusal_carries_a_hint(server: Any, reply: type, status: int, hint: s
     assert hint in caught.value.hint
 
 
-def test_a_server_without_a_list_is_fine_when_the_model_is_named(server: Any) -> None:
-    server.models = []
+@pytest.mark.parametrize("status", [404, 500])
+def test_a_broken_list_is_fine_when_the_named_model_answers(
+    server: Any, reply: type, chat_reply: Callable[..., Any], status: int
+) -> None:
+    server.models, server.chats = [reply("no", status=status)], [chat_reply("H", finish_reason="length")]
     assert first_contact(server.url, "gpt-x").model.name == "gpt-x"
+    assert (server.requests[0]["model"], server.requests[0]["max_tokens"]) == ("gpt-x", 1)
+
+
+def test_a_named_model_whose_server_wants_other_fields_is_there(server: Any, reply: type) -> None:
+    server.models, server.chats = [], [reply({"error": {"message": "use max_completion_tokens"}}, status=400)]
+    assert first_contact(server.url, "o4").model.name == "o4"
+
+
+@pytest.mark.parametrize(("status", "body"), [(404, "no such model"), (502, "bad gateway"), (200, "<html>")])
+def test_a_broken_list_and_a_broken_model_is_no_server(server: Any, reply: type, status: int, body: str) -> None:
+    server.models, server.chats = [], [reply(body, status=status)]
+    with pytest.raises(EndpointError, match="chat/completions"):
+        first_contact(server.url, "gpt-x")
 
 
 def test_the_context_is_known_where_the_server_says_it(server: Any, reply: type) -> None:
