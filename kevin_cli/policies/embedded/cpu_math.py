@@ -2,7 +2,7 @@
 
 libm's scalar `expf` would cost more than everything else in a fused kernel. Coefficients are our own weighted
 least-squares fits (near minimax) in float64. Largest errors found against float64, over all finite results, in
-units in the last place: exp 1.1, log 1.1, expm1 1.6, log1p 1.6, tanh 1.7, erf 1.2 (`test_math.py` holds them).
+units in the last place: exp 1.1, log 1.1, expm1 1.8, log1p 1.6, tanh 1.7, erf 1.2 (`test_math.py` holds them).
 NaN gives NaN; infinities, overflow and subnormal results are those of libm.
 """
 

@@ -150,6 +150,10 @@ def masked_fill(x: Value, mask: Value, value: Operand) -> Value:
     return where(mask, value, x)
 
 
+def absolute(x: Value) -> Value:
+    return apply("abs", x) if x.kind == "float" else where(apply("lt", x, 0), -x, x)
+
+
 def sign(x: Value) -> Value:
     return where(apply("gt", x, 0.0), 1.0, where(apply("lt", x, 0.0), -1.0, apply("mul", x, 0.0)))
 
@@ -194,7 +198,7 @@ POINTWISE: dict[str, Rule] = {
         for op in ("exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "erf")
     },
     **{f"aten.{op}.default": _float_only(op) for op in ("floor", "ceil", "round", "trunc")},
-    "aten.abs.default": _simple("abs"),
+    "aten.abs.default": absolute,
     "aten.neg.default": _simple("neg"),
     "aten.reciprocal.default": lambda self: 1.0 / self,
     "aten.square.default": lambda self: self * self,

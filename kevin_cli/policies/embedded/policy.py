@@ -7,6 +7,7 @@ says what was decided and why. It never returns the reference retyped: what it c
 from __future__ import annotations
 
 import math
+from functools import cache, partial
 
 from kevin_cli.policies.embedded.cpu import cpu_kernel
 from kevin_cli.policies.embedded.cuda import cuda_kernel
@@ -18,7 +19,7 @@ from kevin_cli.policies.embedded.reading import read
 from kevin_cli.policies.embedded.regions import Kernel, Step, steps
 from kevin_cli.policies.embedded.rows import cells_of
 from kevin_cli.policies.embedded.source import KernelSource
-from kevin_cli.policies.embedded.tuning import Choice, Shape, next_plan, replay
+from kevin_cli.policies.embedded.tuning import Choice, Search, Shape, next_plan, replay
 from kevin_cli.policies.embedded.values import RefusedError, Value
 from kevin_cli.types import Completion, DeviceKind, Limits, Rules, Task, Trajectory
 
@@ -26,7 +27,7 @@ from kevin_cli.types import Completion, DeviceKind, Limits, Rules, Task, Traject
 def explain(task: Task, rules: Rules = Rules.LIBRARY) -> str | None:
     """Why it can't do this task, in one sentence; `None` when it can."""
     try:
-        write(task, _choice(Trajectory(task=task, index=0), rules, 0).plan, rules)
+        _answer(Trajectory(task=task, index=0), rules, 0)
     except RefusedError as refusal:
         return f"The embedded proposer cannot do this module: {refusal}."
     return None
@@ -34,7 +35,10 @@ def explain(task: Task, rules: Rules = Rules.LIBRARY) -> str | None:
 
 def write(task: Task, plan: Plan, rules: Rules = Rules.LIBRARY) -> str:
     """The candidate for one plan, as Python source. Raises `RefusedError` for what it can't do."""
-    outputs, found = _read(task, rules)
+    return _written(task, *_read(task, rules), plan)
+
+
+def _written(task: Task, outputs: tuple[Value, ...], found: tuple[Step, ...], plan: Plan) -> str:
     kernels = [step for step in found if isinstance(step, Kernel)]
     names = [f"{identifier(task.name)}{f'_{n + 1}' if len(kernels) > 1 else ''}_kernel" for n in range(len(kernels))]
     sources = tuple(_source(name, kernel, plan) for name, kernel in zip(names, kernels, strict=True))
@@ -53,8 +57,7 @@ class EmbeddedPolicy:
     async def propose(self, trajectory: Trajectory, limits: Limits) -> Completion:
         """One complete program and the sentence that explains it; a refusal is `finish_reason == "error"`."""
         try:
-            choice = _choice(trajectory, self.rules, self.seed)
-            source = write(trajectory.task, choice.plan, self.rules)
+            choice, source = _answer(trajectory, self.rules, self.seed)
         except RefusedError as refusal:
             message = f"The embedded proposer cannot do this module: {refusal}."
             return Completion(text="", finish_reason="error", model=self.name, error=message)
@@ -73,15 +76,20 @@ def _source(name: str, kernel: Kernel, plan: Plan) -> KernelSource:
     return cpu_kernel(name, kernel, plan) if isinstance(plan, CpuPlan) else cuda_kernel(name, kernel, plan)
 
 
-def _choice(trajectory: Trajectory, rules: Rules, seed: int) -> Choice:
-    """The next plan of a trajectory: earlier ones follow from their verdicts."""
+def _answer(trajectory: Trajectory, rules: Rules, seed: int) -> tuple[Choice, str]:
+    """The next plan of a trajectory and its source; earlier plans follow from their verdicts."""
     task = trajectory.task
-    _, found = _read(task, rules)
-    shape = _shape([step for step in found if isinstance(step, Kernel)])
-    is_cpu = task.contract.device is DeviceKind.CPU
-    mixed = seed * 1000003 + trajectory.index + int(task.digest[:8] or "0", 16)
-    history = replay([turn.verdict for turn in trajectory.turns], is_cpu, shape, trajectory.index, mixed)
-    return next_plan(history, is_cpu, shape, trajectory.index, mixed)
+    outputs, found = _read(task, rules)
+    text = cache(partial(_written, task, outputs, found))
+    search = Search(
+        is_cpu=task.contract.device is DeviceKind.CPU,
+        shape=_shape([step for step in found if isinstance(step, Kernel)]),
+        start=trajectory.index,
+        seed=seed * 1_000_003 + trajectory.index + int(task.digest[:8] or "0", 16),
+        text=text,
+    )
+    choice = next_plan(replay([turn.verdict for turn in trajectory.turns], search), search)
+    return choice, text(choice.plan)
 
 
 def _shape(kernels: list[Kernel]) -> Shape:

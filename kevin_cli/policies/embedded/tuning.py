@@ -9,7 +9,7 @@ on as it would have. Deterministic in the task, the seed and the verdicts.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -53,27 +53,41 @@ def first_plan(is_cpu: bool, shape: Shape, start: int) -> Choice:
     return choices[start % len(choices)]
 
 
-def next_plan(history: Sequence[Tried], is_cpu: bool, shape: Shape, start: int, seed: int) -> Choice:
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What fixes a trajectory's search, apart from the verdicts."""
+
+    is_cpu: bool
+    shape: Shape
+    start: int
+    """Where it begins; differs between trajectories."""
+    seed: int
+    """Leads the order of pairs of changes."""
+    text: Callable[[Plan], str]
+    """The source that a plan gives: plans with the same source are the same turn."""
+
+
+def next_plan(history: Sequence[Tried], search: Search) -> Choice:
     """The plan for the next turn, given every earlier one."""
     if not history:
-        return first_plan(is_cpu, shape, start)
+        return first_plan(search.is_cpu, search.shape, search.start)
     best = best_of(history)
-    base = best.plan if best else _safest(is_cpu, shape)
-    seen = [tried.plan for tried in history]
+    base = best.plan if best else _safest(search.is_cpu, search.shape)
+    seen = {search.text(tried.plan) for tried in history}
     past = _past(history, best)
-    if best is None and base not in seen:
+    if best is None and search.text(base) not in seen:
         return Choice(base, f"{past}Falls back to the plainest kernel.")
-    for plan, why in _moves(base, shape, seed):
-        if plan not in seen:
+    for plan, why in _moves(base, search.shape, search.seed):
+        if search.text(plan) not in seen:
             return Choice(plan, f"{past}{why}")
     return Choice(base, f"{past}Every change has been tried: keeps the best kernel.")
 
 
-def replay(verdicts: Sequence[Verdict], is_cpu: bool, shape: Shape, start: int, seed: int) -> tuple[Tried, ...]:
+def replay(verdicts: Sequence[Verdict], search: Search) -> tuple[Tried, ...]:
     """The plans of earlier turns, from their verdicts."""
     history: list[Tried] = []
     for verdict in verdicts:
-        history.append(Tried(next_plan(history, is_cpu, shape, start, seed).plan, verdict))
+        history.append(Tried(next_plan(history, search).plan, verdict))
     return tuple(history)
 
 

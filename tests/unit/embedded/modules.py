@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,15 +94,15 @@ def spec_of(value: torch.Tensor) -> TensorSpec:
     return TensorSpec(shape=tuple(value.shape), dtype=dtype_name(value), strides=tuple(value.stride()))
 
 
-class Compiled:
-    """A task's generated C++ kernels as one library, run step by step as `ModelNew.forward` would."""
+class Written:
+    """A task's generated C++ kernels, run step by step as `ModelNew.forward` would, once `compiled` has made them."""
 
-    def __init__(self, task: Task, folder: Path, plan: CpuPlan, rules: Rules = Rules.LIBRARY) -> None:
+    def __init__(self, task: Task, label: str, plan: CpuPlan, rules: Rules = Rules.LIBRARY) -> None:
         self.outputs = read(task, rules).outputs
         self.steps = steps(self.outputs, tuple(spec.strides for spec in task.output_specs))
         kernels = [step for step in self.steps if isinstance(step, Kernel)]
-        self.sources = [cpu_kernel(f"kernel_{number}", kernel, plan) for number, kernel in enumerate(kernels)]
-        self.library = _compiled(self.sources, folder)
+        self.sources = [cpu_kernel(f"{label}_{number}", kernel, plan) for number, kernel in enumerate(kernels)]
+        self.library: ctypes.CDLL | None = None
 
     def __call__(self, module: nn.Module, *inputs: torch.Tensor, num_threads: int = 2) -> tuple[torch.Tensor, ...]:
         names = dict(zip(("x", "y", "z"), inputs, strict=False)) | {"self": module, "getattr": getattr}
@@ -133,20 +133,23 @@ class Compiled:
         known.update(zip(kernel.targets, outputs, strict=True))
 
 
-def _compiled(sources: list[KernelSource], folder: Path) -> ctypes.CDLL:
+def compiled(written: Sequence[Written], folder: Path) -> None:
+    """One library of all kernels: starting the compiler once is what keeps these tests quick."""
+    sources = [source for item in written for source in item.sources]
     pieces = {piece for source in sources for piece in source.pieces}
     text = HEADER + prelude(pieces) + "".join(source.code + _entry(source) for source in sources)
-    folder.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    (folder / f"{digest}.cpp").write_text(text)
-    library = folder / f"{digest}.so"
-    subprocess.run(
-        ["g++", *FLAGS, "-shared", "-fPIC", str(folder / f"{digest}.cpp"), "-o", str(library)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return ctypes.CDLL(str(library))
+    library = compiled_text(text, folder)
+    for item in written:
+        item.library = library
+
+
+def compiled_text(text: str, folder: Path) -> ctypes.CDLL:
+    """Some C++ as a loaded library."""
+    (folder / "kernels.cpp").write_text(text)
+    command = ["g++", *FLAGS, "-shared", "-fPIC", str(folder / "kernels.cpp"), "-o", str(folder / "kernels.so")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return ctypes.CDLL(str(folder / "kernels.so"))
 
 
 def _entry(source: KernelSource) -> str:

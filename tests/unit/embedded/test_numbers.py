@@ -1,0 +1,207 @@
+"""Generated C++ kernels give torch's numbers: compared in float64, never worse than twice torch's own error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from kevin_cli.policies.embedded.plan import CpuPlan
+from tests.unit.embedded.modules import Body, Written, compiled, task_of
+
+SPLIT = CpuPlan(split=True, stream=True, chunk=256, block=128, keep=False)
+"""Everything that the usual plan leaves out, in pieces small enough to have several."""
+PLANS = {"usual": CpuPlan(), "split": SPLIT}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One module: its body, the shapes of its inputs, its parameters."""
+
+    body: Callable[..., Any]
+    inputs: tuple[torch.Tensor, ...]
+    parameters: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+def _random(*shape: int, seed: int = 0, scale: float = 1.0, offset: float = 0.0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    return torch.randn(*shape, generator=generator) * scale + offset
+
+
+def _rms(module: Any, x: torch.Tensor) -> torch.Tensor:
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * module.w
+
+
+def _layer(module: Any, x: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(x, (40, 5), module.w, module.b)
+
+
+def _activations(module: Any, x: torch.Tensor) -> torch.Tensor:
+    smooth = F.silu(x) + F.mish(x) * F.softplus(x) - F.elu(x)
+    return smooth + F.hardswish(x) + F.leaky_relu(x) * torch.sigmoid(x) + F.gelu(x, approximate="tanh")
+
+
+def _gate(module: Any, x: torch.Tensor) -> torch.Tensor:
+    value, gate = x.chunk(2, -1)
+    return F.silu(value) * gate
+
+
+def _targets(rows: int, classes: int) -> torch.Tensor:
+    targets = torch.arange(rows) * 7 % classes
+    targets[3] = -100
+    return targets
+
+
+WHITE = _random(8).abs()
+CASES: dict[str, Case] = {
+    **{f"rms_norm_{n}": Case(_rms, (_random(33, n),), {"w": _random(n, seed=1)}) for n in (1, 7, 127, 1000)},
+    "rms_norm_op": Case(lambda m, x: F.rms_norm(x, (100,), m.w), (_random(33, 100),), {"w": _random(100)}),
+    "layer_norm": Case(_layer, (_random(33, 40, 5),), {"w": _random(40, 5), "b": _random(40, 5, seed=1)}),
+    "layer_norm_far": Case(_layer, (_random(33, 40, 5, offset=1e3),), {"w": _random(40, 5), "b": _random(40, 5)}),
+    "group_norm": Case(
+        lambda m, x: F.group_norm(x, 4, m.w, m.b), (_random(3, 8, 5, 7),), {"w": _random(8), "b": _random(8, seed=1)}
+    ),
+    "batch_norm": Case(
+        lambda m, x: F.relu(F.batch_norm(x, m.w, m.v, m.w, m.b, False, 0.1, 1e-5)),
+        (_random(3, 8, 5, 7),),
+        {"w": _random(8), "b": _random(8, seed=1), "v": WHITE},
+    ),
+    "softmax": Case(lambda m, x: torch.softmax(x, -1), (_random(33, 5000, scale=5.0),)),
+    "log_softmax": Case(lambda m, x: torch.log_softmax(x * 2 + 1, -1), (_random(33, 257),)),
+    "logsumexp": Case(lambda m, x: torch.logsumexp(x, -1), (_random(33, 257),)),
+    "masked_softmax": Case(
+        lambda m, x, y: torch.softmax(x.masked_fill(y == 0, float("-inf")), -1),
+        (_random(3, 4, 5, 50), (torch.arange(250).reshape(5, 50) % 3)),
+    ),
+    "cross_entropy": Case(lambda m, x, y: F.cross_entropy(x, y), (_random(33, 257), _targets(33, 257))),
+    "mse": Case(lambda m, x, y: F.mse_loss(x, y), (_random(33, 50), _random(33, 50, seed=1))),
+    "gelu_chain": Case(
+        lambda m, x, y: F.gelu(x + m.b) * 2 + y, (_random(33, 257), _random(33, 257, seed=1)), {"b": _random(257)}
+    ),
+    "activations": Case(_activations, (_random(33, 257, scale=3.0),)),
+    "gate": Case(_gate, (_random(33, 7, 128),)),
+    "channel_bias": Case(
+        lambda m, x, y: torch.tanh(x * m.w[:, None, None] + y) * x,
+        (_random(3, 8, 5, 7), _random(3, 1, 1, 7)),
+        {"w": _random(8)},
+    ),
+    "channels_last": Case(
+        lambda m, x: torch.tanh(x) * x + 1, (_random(3, 8, 5, 7).to(memory_format=torch.channels_last),)
+    ),
+    "permuted_norm": Case(
+        lambda m, x: F.layer_norm(x.permute(0, 2, 3, 1), (8,), m.w).permute(0, 3, 1, 2),
+        (_random(3, 8, 5, 7),),
+        {"w": _random(8)},
+    ),
+    "whole_tensor": Case(lambda m, x: (x / x.abs().mean()).softmax(-1), (_random(33, 50),)),
+    "two_outputs": Case(
+        lambda m, x: (x.var(-1) + x.amax(-1) - x.amin(-1), x.std(-1, keepdim=True) * x), (_random(33, 50),)
+    ),
+    "pool": Case(lambda m, x: F.relu(x).mean((2, 3)), (_random(3, 8, 5, 7),)),
+    "conditions": Case(
+        lambda m, x, y: torch.where(y > 0, x, torch.exp(x)).masked_fill(x > 1, -1.0) + x.clamp(-1, 1).pow(3),
+        (_random(33, 50), _random(33, 50, seed=1)),
+    ),
+    "linear_tail": Case(
+        lambda m, x: F.softmax(F.gelu(F.linear(x, m.w, m.b)) * 2, -1),
+        (_random(33, 64),),
+        {"w": _random(32, 64), "b": _random(32)},
+    ),
+    "conv_tail": Case(
+        lambda m, x: F.relu(F.conv2d(x, m.w)) + m.b,
+        (_random(2, 3, 9, 9),),
+        {"w": _random(4, 3, 3, 3), "b": _random(4, 1, 1)},
+    ),
+}
+SPECIAL = (
+    "softmax",
+    "logsumexp",
+    "log_softmax",
+    "gelu_chain",
+    "activations",
+    "layer_norm",
+    "two_outputs",
+    "conditions",
+)
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Body, Written]]:
+    """Every case under every plan, compiled together."""
+    result = {}
+    for name, case in CASES.items():
+        module = Body(case.body, **case.parameters)
+        for plan_name, plan in PLANS.items():
+            result[f"{name}-{plan_name}"] = (module, Written(task_of(module, case.inputs), f"{name}_{plan_name}", plan))
+    compiled([written for _, written in result.values()], tmp_path_factory.mktemp("kernels"))
+    return result
+
+
+def _outputs(result: Any) -> tuple[torch.Tensor, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _truth(module: Body, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    with torch.no_grad():
+        double = Body(module.body, **{key: value.double() for key, value in module.named_parameters()})
+        return _outputs(double(*(item.double() if item.is_floating_point() else item for item in inputs)))
+
+
+def _rms_error(value: torch.Tensor, truth: torch.Tensor) -> float:
+    return float((value.double() - truth).pow(2).mean().sqrt())
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", CASES)
+def test_a_kernel_is_as_exact_as_torch(name: str, plan: str, kernels: dict[str, tuple[Body, Written]]) -> None:
+    module, written = kernels[f"{name}-{plan}"]
+    inputs = CASES[name].inputs
+    with torch.no_grad():
+        eager = _outputs(module(*inputs))
+    for got, own, truth in zip(written(module, *inputs), eager, _truth(module, inputs), strict=True):
+        assert got.shape == own.shape
+        assert got.dtype == own.dtype
+        assert got.stride() == own.stride()
+        floor = 1e-7 * float(truth.pow(2).mean().sqrt())
+        assert _rms_error(got, truth) <= 2.0 * _rms_error(own, truth) + floor
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", SPECIAL)
+def test_nan_and_infinity_go_where_torch_lets_them(
+    name: str, plan: str, kernels: dict[str, tuple[Body, Written]]
+) -> None:
+    module, written = kernels[f"{name}-{plan}"]
+    first = CASES[name].inputs[0].clone()
+    first[1].view(-1)[5] = float("nan")
+    first[2].view(-1)[0] = float("inf")
+    first[4].view(-1)[-1] = float("-inf")
+    first[6] = float("-inf")
+    inputs = (first, *CASES[name].inputs[1:])
+    with torch.no_grad():
+        eager = _outputs(module(*inputs))
+    for got, own in zip(written(module, *inputs), eager, strict=True):
+        torch.testing.assert_close(got, own, rtol=2e-5, atol=2e-5, equal_nan=True)
+
+
+def test_results_do_not_depend_on_the_number_of_threads(kernels: dict[str, tuple[Body, Written]]) -> None:
+    for name in ("layer_norm-usual", "mse-split", "cross_entropy-split", "softmax-split"):
+        module, written = kernels[name]
+        inputs = CASES[name.split("-")[0]].inputs
+        one, two = (written(module, *inputs, num_threads=count) for count in (1, 2))
+        assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+def test_half_precision_is_rounded_where_torch_rounds(tmp_path: Path) -> None:
+    """Every bfloat16 operation rounds its result, so a chain must agree bit for bit where no function is inexact."""
+    module = Body(lambda m, x, y: (x * y + x).relu() * 0.3 - y)
+    inputs = (_random(17, 33).bfloat16(), _random(17, 33, seed=1).bfloat16())
+    written = Written(task_of(module, inputs), "half", CpuPlan())
+    compiled([written], tmp_path)
+    (got,) = written(module, *inputs)
+    assert torch.equal(got, module(*inputs))

@@ -1,0 +1,203 @@
+"""The embedded proposer as a policy: what it answers, what it refuses, how verdicts lead it, and that it resumes."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from kevin_cli.policies.embedded.plan import CpuPlan, CudaPlan, Plan
+from kevin_cli.policies.embedded.policy import EmbeddedPolicy, explain, write
+from kevin_cli.policies.embedded.tuning import Search, Shape, Tried, best_of, next_plan, replay
+from kevin_cli.types import (
+    Candidate,
+    Comparison,
+    Completion,
+    Limits,
+    Outcome,
+    Rules,
+    Task,
+    Timing,
+    Trajectory,
+    Turn,
+    Verdict,
+)
+from tests.unit.embedded.modules import Body, task_of
+
+LIMITS = Limits(max_tokens=1000, temperature=0.0, timeout_s=10.0, seed=3)
+ROWS = Shape(num_rows=4096, num_columns=4096, has_reductions=True, has_kept=True)
+SEARCH = Search(is_cpu=True, shape=ROWS, start=0, seed=0, text=repr)
+
+
+def _softmax_task(device: str = "cpu") -> Task:
+    return task_of(Body(lambda m, x: torch.softmax(x, -1)), (torch.randn(64, 512),), "softmax", device)
+
+
+def _timing(median_us: float) -> Timing:
+    return Timing(median_us=median_us, low_us=median_us, high_us=median_us, num_samples=10)
+
+
+def _correct(speedup: float) -> Verdict:
+    comparison = Comparison(
+        baseline="eager",
+        median=speedup,
+        low=speedup,
+        high=speedup,
+        noise_floor=0.01,
+        baseline_timing=_timing(100.0),
+        candidate_timing=_timing(100.0 / speedup),
+    )
+    return Verdict(outcome=Outcome.CORRECT, detail="", comparisons=(comparison,))
+
+
+def _failed(outcome: Outcome = Outcome.MISMATCH) -> Verdict:
+    return Verdict(outcome=outcome, detail="")
+
+
+def _propose(trajectory: Trajectory) -> Completion:
+    return asyncio.run(EmbeddedPolicy().propose(trajectory, LIMITS))
+
+
+def _after(trajectory: Trajectory, verdict: Verdict) -> Trajectory:
+    completion = _propose(trajectory)
+    candidate = Candidate(source=_source(completion), digest="")
+    turn = Turn(index=len(trajectory.turns), completion=completion, candidate=candidate, verdict=verdict, feedback="")
+    return trajectory.extended(turn)
+
+
+def _source(completion: Completion) -> str:
+    return completion.text.split("```python\n")[1].split("```")[0]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_an_answer_is_one_sentence_and_one_program_that_defines_model_new(device: str) -> None:
+    completion = _propose(Trajectory(task=_softmax_task(device), index=0))
+    summary = completion.text.split("```")[0].strip()
+    assert summary.endswith(".")
+    assert "\n" not in summary
+    assert completion.text.count("```") == 2
+    names = [node.name for node in ast.parse(_source(completion)).body if isinstance(node, ast.ClassDef)]
+    assert names == ["ModelNew"]
+
+
+def test_trajectories_start_from_different_plans() -> None:
+    task = _softmax_task()
+    assert len({_propose(Trajectory(task=task, index=index)).text for index in range(3)}) == 3
+
+
+def test_the_same_trajectory_gives_the_same_answer() -> None:
+    trajectory = _after(Trajectory(task=_softmax_task(), index=1), _correct(1.2))
+    assert _propose(trajectory) == _propose(trajectory)
+
+
+def test_a_trajectory_never_repeats_a_plan_while_there_are_others() -> None:
+    trajectory = Trajectory(task=_softmax_task(), index=0)
+    for turn in range(8):
+        trajectory = _after(trajectory, _correct(1.0 + 0.1 * turn))
+    sources = [turn.candidate.source for turn in trajectory.turns if turn.candidate]
+    assert len(set(sources)) == 8
+
+
+def _history(verdicts: list[Verdict]) -> tuple[Tried, ...]:
+    return replay(verdicts, SEARCH)
+
+
+def test_a_failed_turn_is_backed_out() -> None:
+    history = _history([_correct(1.5), _failed()])
+    choice = next_plan(history, SEARCH)
+    assert "backed out" in choice.reason
+    assert _num_changes(history[0].plan, choice.plan) == 1
+
+
+def test_a_slower_turn_is_backed_out_and_a_faster_one_built_upon() -> None:
+    slower = _history([_correct(1.5), _correct(1.2)])
+    assert _num_changes(slower[0].plan, next_plan(slower, SEARCH).plan) == 1
+    faster = _history([_correct(1.5), _correct(1.9)])
+    assert _num_changes(faster[1].plan, next_plan(faster, SEARCH).plan) == 1
+    assert "1.90 times" in next_plan(faster, SEARCH).reason
+
+
+def test_when_nothing_was_correct_it_falls_back_to_the_plainest_kernel() -> None:
+    choice = next_plan(_history([_failed(Outcome.BUILD_FAILED)]), SEARCH)
+    assert choice.plan == CpuPlan(keep=False, huge_pages=False)
+
+
+def test_a_gain_within_the_noise_does_not_replace_the_best() -> None:
+    history = _history([_correct(1.5), _correct(1.505)])
+    best = best_of(history)
+    assert best is not None
+    assert best.plan == history[0].plan
+
+
+def _num_changes(one: Plan, other: Plan) -> int:
+    return sum(getattr(one, name) != getattr(other, name) for name in type(one).__dataclass_fields__)
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "one operation": (lambda m, x: x * 2, "no two operations"),
+    "sorting": (lambda m, x: x.sort(-1)[0] + x, "aten.sort"),
+    "cumulative sums": (lambda m, x: x.cumsum(-1) * 2, "aten.cumsum"),
+    "double precision": (lambda m, x: (x.double() * 2 + 1).float(), "float64"),
+    "a matrix product alone": (lambda m, x: x @ x.t(), "no two operations"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_it_cannot_do_it_says_in_one_sentence(what: str) -> None:
+    body, reason = REFUSED[what]
+    task = task_of(Body(body), (torch.randn(64, 32),))
+    sentence = explain(task)
+    assert sentence is not None
+    assert reason in sentence
+    assert sentence.count("\n") == 0
+    completion = _propose(Trajectory(task=task, index=0))
+    assert completion.finish_reason == "error"
+    assert completion.error == sentence
+
+
+def test_matrix_products_stay_with_torch_only_under_the_library_rule() -> None:
+    module = Body(lambda m, x: F.gelu(F.linear(x, m.w)) * 2, w=torch.randn(16, 32))
+    task = task_of(module, (torch.randn(64, 32),))
+    assert explain(task, Rules.LIBRARY) is None
+    assert "aten.linear" in (explain(task, Rules.KERNELS) or "")
+    assert "F.linear(x, self.w)" in write(task, CpuPlan())
+
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "embedded"
+GOLDEN_CASES: dict[str, tuple[Any, tuple[torch.Tensor, ...], dict[str, torch.Tensor]]] = {
+    "rms_norm": (
+        lambda m, x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * m.weight,
+        (torch.zeros(3072, 2048),),
+        {"weight": torch.zeros(2048)},
+    ),
+    "softmax": (lambda m, x: torch.softmax(x, -1), (torch.zeros(4096, 4096),), {}),
+    "gelu_chain": (
+        lambda m, x, y: F.gelu(x + m.bias) * 2 + y,
+        (torch.zeros(1024, 4096), torch.zeros(1024, 4096)),
+        {"bias": torch.zeros(4096)},
+    ),
+    "linear_tail": (
+        lambda m, x: F.relu(F.linear(x, m.weight, m.bias)) * 0.5,
+        (torch.zeros(64, 32),),
+        {"weight": torch.zeros(16, 32), "bias": torch.zeros(16)},
+    ),
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", GOLDEN_CASES)
+def test_generated_sources_change_only_on_purpose(name: str, device: str, request: pytest.FixtureRequest) -> None:
+    """After an intended change: delete the file and run the test again."""
+    body, inputs, parameters = GOLDEN_CASES[name]
+    plan: Plan = CpuPlan() if device == "cpu" else CudaPlan()
+    source = write(task_of(Body(body, **parameters), inputs, name, device), plan)
+    path = GOLDEN / f"{name}.{device}.py.txt"
+    if not path.exists():
+        path.write_text(source)
+        pytest.fail(f"wrote {path.name}: read it and commit it")
+    assert source == path.read_text()
