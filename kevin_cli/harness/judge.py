@@ -172,7 +172,8 @@ class LocalJudge:
         return await opening.open_task(task, reference, compiled=False, why=why)
 
     async def _reference_for(self, task: Task) -> ReferenceSide:
-        if self._opened is not None or self._described is None or self._described[0] != task.target:
+        described = self._described
+        if self._opened is not None or described is None or described[0] != task.target or not described[1].is_running:
             await self._describe(task.target)
         assert self._described is not None
         return self._described[1]
@@ -252,7 +253,8 @@ class LocalJudge:
             return await self._processes(case, built)
         except (ReferenceLost, InfraError):
             case.findings.seeds = ()
-            await self._reopen(case.task)
+            async with self._starting:
+                await self._reopen(case.task)
             return await self._processes(case, built)
 
     async def _reopen(self, task: Task) -> None:

@@ -82,8 +82,8 @@ class Program:
         return cls(process, Channel(ours))
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
+    def is_running(self) -> bool:
+        return not self._stopped and self._process.returncode is None
 
     async def ready(self, *, timeout_s: float) -> None:
         """Wait for READY. Raises what `Channel.recv` raises."""

@@ -58,6 +58,10 @@ class ReferenceSide:
     async def stop(self) -> None:
         await self._program.stop()
 
+    @property
+    def is_running(self) -> bool:
+        return self._program.is_running
+
     async def describe(self, path: str, class_name: str, device: str) -> dict[str, Any]:
         return await self._ask("describe", path=path, class_name=class_name, device=device)
 

@@ -10,8 +10,10 @@ The one broad `except` of the project is here: whatever a candidate raises becom
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import json
+import signal
 import struct
 import sys
 import time
@@ -29,6 +31,7 @@ from kevin_cli.harness.worker.call import Caller, WrongForm, assemble
 from kevin_cli.harness.worker.parameters import copy_weights, list_parameters
 from kevin_cli.harness.worker.slots import Opened
 
+PR_SET_PDEATHSIG = 1
 FAULT_CAP = 60_000
 """Characters of error text; a frame holds more, a reader does not want more."""
 
@@ -126,6 +129,11 @@ def _serve(session: Session, frame: Frame) -> tuple[Kind, bytes]:
         return Kind.FAULT, _describe(error, session.stage)
 
 
+def _end_with_controller() -> None:
+    """The kernel kills this process when its parent dies, so that an endless loop is never left behind."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _warm_up() -> None:
     """Pay for the first operation, and on CUDA for the context, before a candidate waits for it."""
     (torch.zeros(16) + 1).sum().item()
@@ -136,6 +144,7 @@ def _warm_up() -> None:
 def main(fd: int) -> None:
     """Serve one candidate over the channel `fd` until `quit` or until the controller is gone."""
     channel, session = Channel.from_fd(fd), Session()
+    _end_with_controller()
     _warm_up()
     channel.send(Kind.READY)
     while True:
