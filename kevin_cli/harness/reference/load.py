@@ -120,9 +120,14 @@ def _import_file(file: Path, source: str) -> types.ModuleType:
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.argv = [str(file)]
-    with user_code(f"importing {file.name}", file, hint="the file must import without arguments or side conditions"):
-        exec(code, module.__dict__)
+    argv, sys.argv = sys.argv, [str(file)]
+    try:
+        with user_code(
+            f"importing {file.name}", file, hint="the file must import without arguments or side conditions"
+        ):
+            exec(code, module.__dict__)
+    finally:
+        sys.argv = argv
     return module
 
 
