@@ -110,10 +110,10 @@ class Written:
         sources = iter(self.sources)
         for step in self.steps:
             if isinstance(step, TorchCall):
-                known[step.value] = _torch_call(step.value, known, names)
+                known[step.value] = torch_call(step.value, known, names)
             else:
                 self._run(step, next(sources), known, names, num_threads)
-        return tuple(_tensor(value, known, names) for value in self.outputs)
+        return tuple(tensor_of(value, known, names) for value in self.outputs)
 
     def _run(
         self,
@@ -123,7 +123,7 @@ class Written:
         names: dict[str, Any],
         num_threads: int,
     ) -> None:
-        inputs = [_tensor(item.value, known, names) for item in source.inputs]
+        inputs = [tensor_of(item.value, known, names) for item in source.inputs]
         for item, value in zip(source.inputs, inputs, strict=True):
             assert tuple(value.shape) == item.shape
             assert all(a == b for a, b, n in zip(value.stride(), item.strides, item.shape, strict=True) if n > 1)
@@ -143,10 +143,10 @@ def compiled(written: Sequence[Written], folder: Path) -> None:
         item.library = library
 
 
-def compiled_text(text: str, folder: Path) -> ctypes.CDLL:
+def compiled_text(text: str, folder: Path, flags: Sequence[str] = FLAGS) -> ctypes.CDLL:
     """Some C++ as a loaded library."""
     (folder / "kernels.cpp").write_text(text)
-    command = ["g++", *FLAGS, "-shared", "-fPIC", str(folder / "kernels.cpp"), "-o", str(folder / "kernels.so")]
+    command = ["g++", *flags, "-shared", "-fPIC", str(folder / "kernels.cpp"), "-o", str(folder / "kernels.so")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return ctypes.CDLL(str(folder / "kernels.so"))
@@ -159,13 +159,13 @@ def _entry(source: KernelSource) -> str:
     return f'extern "C" void run_{source.name}({", ".join(arguments)}, int num_threads) {{ {body} }}\n'
 
 
-def _tensor(value: Value, known: dict[Value, torch.Tensor], names: dict[str, Any]) -> torch.Tensor:
+def tensor_of(value: Value, known: dict[Value, torch.Tensor], names: dict[str, Any]) -> torch.Tensor:
     if value in known:
         return known[value]
     if isinstance(value.detail, Tensor):
         found: torch.Tensor = eval(value.detail.source, dict(names))
         return found.detach()
-    return _view(value, _tensor(value.operands[0], known, names))
+    return _view(value, tensor_of(value.operands[0], known, names))
 
 
 def _view(value: Value, operand: torch.Tensor) -> torch.Tensor:
@@ -177,8 +177,8 @@ def _view(value: Value, operand: torch.Tensor) -> torch.Tensor:
     return operand.expand(value.shape) if value.op == "expand" else operand.reshape(value.shape)
 
 
-def _torch_call(value: Value, known: dict[Value, torch.Tensor], names: dict[str, Any]) -> torch.Tensor:
+def torch_call(value: Value, known: dict[Value, torch.Tensor], names: dict[str, Any]) -> torch.Tensor:
     assert isinstance(value.detail, Call)
-    operands = {f"operand_{n}": _tensor(operand, known, names) for n, operand in enumerate(value.operands)}
+    operands = {f"operand_{n}": tensor_of(operand, known, names) for n, operand in enumerate(value.operands)}
     result: torch.Tensor = eval(value.detail.text.format(*operands), {"torch": torch, "F": F, **operands})
     return result.contiguous()

@@ -1,0 +1,111 @@
+"""Generated CUDA kernels, run thread by thread on the CPU (`emulator.h`), give torch's numbers.
+
+The arithmetic is the CPU's; what is tested is which thread does what: grids, guards, vectors, reductions over
+warps and blocks, kept values, several blocks a row. A real device runs the same kernels in `tests/gpu`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from kevin_cli.policies.embedded.cuda import cuda_kernel
+from kevin_cli.policies.embedded.cuda_math import prelude
+from kevin_cli.policies.embedded.plan import CudaPlan
+from kevin_cli.policies.embedded.reading import read
+from kevin_cli.policies.embedded.regions import Kernel, TorchCall, steps
+from kevin_cli.policies.embedded.source import KernelSource
+from kevin_cli.policies.embedded.values import Value
+from kevin_cli.types import Rules
+from tests.unit.embedded.modules import Body, compiled_text, task_of, tensor_of, torch_call
+from tests.unit.embedded.test_numbers import CASES
+
+EMULATOR = Path(__file__).with_name("emulator.h")
+STORAGE = {"float32": "float", "int64": "int64_t", "bool": "bool"}
+PLANS = {
+    "registers": CudaPlan(threads=64, items=2),
+    "shared": CudaPlan(threads=128, keep="shared", vector=2),
+    "warps": CudaPlan(threads=32, rows=4, keep="none"),
+    "part of a warp": CudaPlan(threads=8, rows=8, keep="shared", vector=1),
+    "blocks share a row": CudaPlan(threads=64, split=3),
+}
+NAMES = (
+    *("rms_norm_1", "rms_norm_127", "rms_norm_1000", "layer_norm", "group_norm", "softmax", "logsumexp", "gelu_chain"),
+    *("masked_softmax", "cross_entropy", "mse", "gate", "channel_bias", "channels_last", "two_outputs", "pool"),
+    *("conditions", "linear_tail", "activations"),
+)
+LAUNCH = re.compile(r"(\w+<\d+>)<<<(\d+), (.+?), 0, stream>>>\((.*)\);")
+
+
+class Emulated:
+    """One task's CUDA kernels for one plan."""
+
+    def __init__(self, name: str, label: str, plan: CudaPlan) -> None:
+        case = CASES[name]
+        self.module = Body(case.body, **case.parameters)
+        task = task_of(self.module, case.inputs, "task", "cuda")
+        self.outputs = read(task, Rules.LIBRARY).outputs
+        self.steps = steps(self.outputs, tuple(spec.strides for spec in task.output_specs))
+        kernels = [step for step in self.steps if isinstance(step, Kernel)]
+        self.sources = [cuda_kernel(f"{label}_{n}", kernel, plan) for n, kernel in enumerate(kernels)]
+
+    def run(self, library: ctypes.CDLL, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        names = dict(zip(("x", "y", "z"), inputs, strict=False)) | {"self": self.module}
+        known: dict[Value, torch.Tensor] = {}
+        sources = iter(self.sources)
+        for step in self.steps:
+            if isinstance(step, TorchCall):
+                known[step.value] = torch_call(step.value, known, names)
+                continue
+            source = next(sources)
+            values = [tensor_of(item.value, known, names) for item in source.inputs]
+            results = [torch.empty_strided(o.shape, o.strides, dtype=getattr(torch, o.dtype)) for o in source.outputs]
+            getattr(library, f"run_{source.name}")(*(ctypes.c_void_p(item.data_ptr()) for item in (*values, *results)))
+            known.update(zip(step.targets, results, strict=True))
+        return tuple(tensor_of(value, known, names) for value in self.outputs)
+
+
+def _entry(source: KernelSource) -> str:
+    """The launch statements with calls of the emulator in place of launches and vectors in place of workspace."""
+    arguments = [f"const {STORAGE[item.dtype]}* {item.name}_data" for item in source.inputs]
+    arguments += [f"{STORAGE[item.dtype]}* {item.name}_data" for item in source.outputs]
+    body = []
+    for line in source.launch:
+        workspace = re.match(r"torch::Tensor (\w+) = torch::empty\(\{(\d+)\}", line)
+        if workspace:
+            body.append(f"std::vector<float> {workspace[1]}({workspace[2]}, NAN);")
+        elif "LAUNCH_CHECK" not in line:
+            line = re.sub(r"static_cast<float\*>\((\w+)\.data_ptr\(\)\)", r"\1.data()", line)
+            body.append(LAUNCH.sub(r"launch(\2, \3, [&] { \1(\4); });", line))
+    return f'extern "C" void run_{source.name}({", ".join(arguments)}) {{\n' + "\n".join(body) + "\n}\n"
+
+
+@pytest.fixture(scope="module")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[ctypes.CDLL, dict[tuple[str, str], Emulated]]:
+    written = {
+        (name, plan): Emulated(name, f"{name}_{number}", PLANS[plan])
+        for name in NAMES
+        for number, plan in enumerate(PLANS)
+    }
+    sources = [source for item in written.values() for source in item.sources]
+    code = "".join(source.code + _entry(source) for source in sources)
+    text = f'#include "{EMULATOR}"\n' + prelude(code) + code
+    return compiled_text(text, tmp_path_factory.mktemp("cuda"), ("-O1",)), written
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_thread_does_its_part(
+    name: str, plan: str, emulated: tuple[ctypes.CDLL, dict[tuple[str, str], Emulated]]
+) -> None:
+    library, written = emulated
+    inputs = CASES[name].inputs
+    with torch.no_grad():
+        eager = written[name, plan].module(*inputs)
+    results = written[name, plan].run(library, inputs)
+    for got, own in zip(results, eager if isinstance(eager, tuple) else (eager,), strict=True):
+        torch.testing.assert_close(got, own, rtol=2e-5, atol=2e-5)
