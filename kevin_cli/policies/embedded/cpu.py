@@ -10,31 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kevin_cli.policies.embedded.names import distinct
+from kevin_cli.policies.embedded.cpu_elements import FUNCTIONS, STORAGE, Elements
 from kevin_cli.policies.embedded.passes import Pass, all_rows, is_costly, passes, roots_of, rows_before
 from kevin_cli.policies.embedded.plan import CpuPlan
 from kevin_cli.policies.embedded.regions import Kernel
-from kevin_cli.policies.embedded.rows import Access, Cell, Store, cells_of, contiguous_strides
-from kevin_cli.policies.embedded.source import Argument, KernelSource, Lines
-from kevin_cli.policies.embedded.text import C_TYPES, Names, expression, offset_text
+from kevin_cli.policies.embedded.source import Argument, KernelSource, Lines, input_argument
+from kevin_cli.policies.embedded.space import Cell, Store, cells_of
+from kevin_cli.policies.embedded.text import offset_text
 from kevin_cli.policies.embedded.traffic import note
-from kevin_cli.policies.embedded.values import Tensor, Value, kind_of
 
-FUNCTIONS = {
-    **{op: f"{op}_f32" for op in ("exp", "log", "expm1", "log1p", "tanh", "erf", "sigmoid")},
-    **{op: f"std::{op}" for op in ("sqrt", "sin", "cos", "pow", "floor", "ceil", "trunc", "abs")},
-    "round": "std::nearbyint",
-    "maximum": "max_nan",
-    "minimum": "min_nan",
-}
-STORAGE = {
-    "float32": "float",
-    "bfloat16": "uint16_t",
-    "float16": "_Float16",
-    "bool": "bool",
-    **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}
-"""How one element lies in memory."""
 HUGE_BYTES = 4 << 20
 """Outputs from this size on are worth huge pages."""
 
@@ -61,24 +45,22 @@ class _Writer:
         self.plan = plan
         self.program = kernel.program
         self.space = kernel.program.space
-        self.names = Names(kernel.program)
+        self.elements = Elements(kernel)
+        self.names = self.elements.names
         self.is_split = self._wants_split()
         self.passes = passes(
             self.program, lambda cell: plan.keep and not self.is_split and cell.dtype == "float32" and is_costly(cell)
         )
         self.lines = Lines()
         self.pieces: set[str] = set()
-        self.pointers: dict[tuple[str, tuple[int, ...], int], str] = {}
-        self.pointer_names: dict[tuple[str, tuple[int, ...], int], str] = {}
-        self.columns = _coordinates("column", len(self.space.column_sizes))
-        self.rows = _coordinates("row", len(self.space.row_sizes))
+        self.columns, self.rows = self.elements.columns, self.elements.rows
 
     def _wants_split(self) -> bool:
         """A kernel of one row can only be shared by splitting it."""
         return self.plan.split or self.space.num_rows == 1
 
     def source(self) -> KernelSource:
-        inputs = tuple(_argument(name, value) for value, name in self.names.tensors.items())
+        inputs = tuple(input_argument(name, value) for value, name in self.names.tensors.items())
         outputs = tuple(
             Argument(name, store.target.shape, strides, store.target.dtype, store.target)
             for name, store, strides in zip(self.names.outputs, self.program.stores, self.kernel.strides, strict=True)
@@ -121,7 +103,7 @@ class _Writer:
             lines.add(f"std::vector<float> {self.names.of(cell)}_kept({self.space.num_columns});")
         lines.add("#pragma omp for schedule(static)")
         lines.open(f"for (int64_t row = 0; row < {self.space.num_rows}; ++row) {{")
-        self._row_start()
+        self.elements.row_start(self.lines)
         ready: set[Cell] = set()
         loop = _Loop("0", str(self.space.column_sizes[0]))
         for number, item in enumerate(self.passes):
@@ -139,7 +121,7 @@ class _Writer:
         for cell in all_rows(self.program, self.passes):
             if cell.level <= level and cell not in ready and cell.op != "reduce":
                 ready.add(cell)
-                self.lines.add(self._statement(cell))
+                self.lines.add(self.elements.statement(cell))
 
     def _finish(self, cell: Cell) -> None:
         name = self.names.of(cell)
@@ -152,7 +134,7 @@ class _Writer:
         for store, name in zip(self.program.stores, self.names.outputs, strict=True):
             if store.is_row:
                 place = offset_text(store.access, self.rows, 0)
-                self.lines.add(f"{name}[{place}] = {self._stored(store)};")
+                self.lines.add(f"{name}[{place}] = {self.elements.stored(store)};")
 
     # --- several threads a row -----------------------------------------------------------------------
 
@@ -168,7 +150,7 @@ class _Writer:
         for number, item in enumerate(self.passes):
             self._parallel(num_tasks, "task")
             self._task(num_chunks, chunk, outer)
-            self._row_start()
+            self.elements.row_start(self.lines)
             self._known(rows_before(roots_of(item)), num_chunks)
             self._pass(number, item, _Loop("begin", "end"))
             self._store_parts(item)
@@ -199,7 +181,7 @@ class _Writer:
         roots = [store.cell for store in self.program.stores if store.is_row]
         if roots:
             self._parallel(self.space.num_rows, "row")
-            self._row_start()
+            self.elements.row_start(self.lines)
             self._known(rows_before(roots), num_chunks)
             self._row_stores()
             self.lines.close()
@@ -210,7 +192,7 @@ class _Writer:
             if cell.op == "reduce":
                 self._combine(cell, num_chunks)
             else:
-                self.lines.add(self._statement(cell))
+                self.lines.add(self.elements.statement(cell))
 
     def _combine(self, cell: Cell, num_chunks: int) -> None:
         name = self.names.of(cell)
@@ -240,7 +222,7 @@ class _Writer:
             self.lines.add(f"// pass {number + 1}: {self._purpose(item)}")
         for cell in item.reductions:
             self._start(cell)
-        self._row_pointers(item)
+        self.elements.row_pointers(self.lines, item)
         sizes = self.space.column_sizes
         for place, name in enumerate(self.columns[:-1]):
             begin, end = (loop.begin, loop.end) if place == 0 else ("0", str(sizes[place]))
@@ -270,11 +252,11 @@ class _Writer:
         self.lines.open(f"for (int64_t block = {loop.begin}; block < {loop.end}; block += {block}) {{")
         self.lines.add(f"const int64_t block_end = {end};")
         for store in streamed:
-            self.lines.add(f"alignas(64) float {self._output(store)}_block[{block}];")
+            self.lines.add(f"alignas(64) float {self.elements.output(store)}_block[{block}];")
         self._inner(item, _Loop("block", "block_end"), streamed)
         for store in streamed:
-            target = self._address(self._output(store), store.access, "block")
-            self.lines.add(f"stream_out({target}, {self._output(store)}_block, block_end - block);")
+            target = self.elements.address(self.elements.output(store), store.access, "block")
+            self.lines.add(f"stream_out({target}, {self.elements.output(store)}_block, block_end - block);")
         return self.lines.close()
 
     def _is_streamed(self, store: Store) -> bool:
@@ -290,11 +272,11 @@ class _Writer:
         column = self.columns[-1]
         self.lines.open(f"for (int64_t {column} = {loop.begin}; {column} < {loop.end}; ++{column}) {{")
         for cell in item.read:
-            self.lines.add(f"const float {self.names.of(cell)} = {self._kept(cell)};")
+            self.lines.add(f"const float {self.names.of(cell)} = {self.elements.kept(cell)};")
         for cell in (cell for cell in item.elements if cell.op != "constant"):
-            self.lines.add(self._statement(cell))
+            self.lines.add(self.elements.statement(cell))
             if cell in item.kept:
-                self.lines.add(f"{self._kept(cell)} = {self.names.of(cell)};")
+                self.lines.add(f"{self.elements.kept(cell)} = {self.names.of(cell)};")
         for cell in item.reductions:
             self.lines.add(*self._accumulate(cell))
         for store in item.stores:
@@ -321,110 +303,10 @@ class _Writer:
         )
 
     def _store(self, store: Store, is_streamed: bool) -> str:
-        name = self._output(store)
+        name = self.elements.output(store)
         if is_streamed:
-            return f"{name}_block[{self.columns[-1]} - block] = {self._stored(store)};"
-        return f"{self._element(name, store.access)} = {self._stored(store)};"
-
-    def _stored(self, store: Store) -> str:
-        name, dtype = self.names.of(store.cell), store.target.dtype
-        if dtype == "bfloat16":
-            return f"store_bfloat16({name})"
-        return f"static_cast<_Float16>({name})" if dtype == "float16" else name
-
-    def _output(self, store: Store) -> str:
-        return self.names.outputs[self.program.stores.index(store)]
-
-    def _kept(self, cell: Cell) -> str:
-        sizes = self.space.column_sizes
-        parts = [f"{name} * {_product(sizes[place + 1 :])}" for place, name in enumerate(self.columns[:-1])]
-        return f"{self.names.of(cell)}_kept[{' + '.join([*parts, self.columns[-1]])}]"
-
-    # --- elements ------------------------------------------------------------------------------------
-
-    def _statement(self, cell: Cell) -> str:
-        kind = C_TYPES[kind_of(cell.dtype)]
-        if cell.op == "load":
-            value = self._loaded(cell)
-        elif cell.op == "index":
-            assert cell.access is not None
-            value = self._place(cell.access)
-        else:
-            value = expression(cell, [self.names.of(operand) for operand in cell.operands], FUNCTIONS)
-        return f"const {kind} {self.names.of(cell)} = {value};"
-
-    def _loaded(self, cell: Cell) -> str:
-        assert cell.access is not None
-        assert cell.source is not None
-        element = self._element(self.names.tensor(cell), cell.access)
-        dtype = cell.source.dtype
-        if dtype == "bfloat16":
-            return f"load_bfloat16({element})"
-        return f"static_cast<float>({element})" if dtype == "float16" else element
-
-    def _place(self, access: Access) -> str:
-        text = offset_text(access, (*self.rows, *self.columns), 0)
-        return f"{text} + {access.offset}" if access.offset else text
-
-    def _element(self, tensor: str, access: Access) -> str:
-        """One element, through the row's pointer where there is one."""
-        first = len(self.rows)
-        if not any(access.strides[first:]) and not self._has_pointer(tensor, access):
-            return f"{tensor}[{self._place(access)}]"
-        columns = offset_text(access, self.columns, first)
-        return f"{self.pointers[self._pointer_key(tensor, access)]}[{columns}]"
-
-    def _address(self, tensor: str, access: Access, column: str) -> str:
-        names = (*self.columns[:-1], column)
-        pointer = self.pointers[self._pointer_key(tensor, access)]
-        return f"{pointer} + {offset_text(access, names, len(self.rows))}"
-
-    def _pointer_key(self, tensor: str, access: Access) -> tuple[str, tuple[int, ...], int]:
-        return tensor, access.strides[: len(self.rows)], access.offset
-
-    def _has_pointer(self, tensor: str, access: Access) -> bool:
-        return self._pointer_key(tensor, access) in self.pointers
-
-    def _row_start(self) -> None:
-        """The row's coordinates; pointers are declared anew in every row."""
-        self.pointers.clear()
-        sizes = self.space.row_sizes
-        if len(sizes) > 1:
-            for place, name in enumerate(self.rows):
-                inner = _product(sizes[place + 1 :])
-                value = f"row / {inner}" if inner > 1 else "row"
-                self.lines.add(f"const int64_t {name} = {value}{f' % {sizes[place]}' if place else ''};")
-
-    def _row_pointers(self, item: Pass) -> None:
-        """Pointers to the row in every tensor that the pass walks along."""
-        for cell in item.elements:
-            if cell.op == "load" and cell.access is not None and cell.source is not None:
-                self._row_pointer(self.names.tensor(cell), f"const {STORAGE[cell.source.dtype]}*", cell.access)
-        for store in item.stores:
-            self._row_pointer(self._output(store), f"{STORAGE[store.target.dtype]}*", store.access)
-
-    def _row_pointer(self, tensor: str, kind: str, access: Access) -> None:
-        key = self._pointer_key(tensor, access)
-        if key in self.pointers:
-            return
-        if not any(key[1]) and not access.offset:
-            self.pointers[key] = tensor
-            return
-        if key not in self.pointer_names:
-            self.pointer_names[key] = distinct(f"{tensor}_row", self.names.taken)
-        name = self.pointers[key] = self.pointer_names[key]
-        text = offset_text(access, self.rows, 0)
-        place = " + ".join(part for part in (text if text != "0" else "", str(access.offset or "")) if part)
-        self.lines.add(f"{kind} {name} = {tensor} + {place};")
-
-
-def _argument(name: str, value: Value) -> Argument:
-    strides = value.detail.strides if isinstance(value.detail, Tensor) else contiguous_strides(value.shape)
-    return Argument(name, value.shape, strides, value.dtype, value)
-
-
-def _coordinates(name: str, count: int) -> tuple[str, ...]:
-    return (name,) if count == 1 else tuple(f"{name}_{place}" for place in range(count))
+            return f"{name}_block[{self.columns[-1]} - block] = {self.elements.stored(store)};"
+        return f"{self.elements.element(name, store.access)} = {self.elements.stored(store)};"
 
 
 def _identity(cell: Cell) -> str:

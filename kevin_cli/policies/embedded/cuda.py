@@ -8,13 +8,13 @@ by the next. Kernels are templates of the vector width; the launch takes width 1
 
 from __future__ import annotations
 
-from kevin_cli.policies.embedded.cpu import STORAGE as CPU_STORAGE
+from kevin_cli.policies.embedded.cpu_elements import STORAGE as CPU_STORAGE
 from kevin_cli.policies.embedded.cuda_elements import Elements
 from kevin_cli.policies.embedded.passes import Pass, all_rows, is_costly, passes, roots_of, rows_before
 from kevin_cli.policies.embedded.plan import CudaPlan
 from kevin_cli.policies.embedded.regions import Kernel
-from kevin_cli.policies.embedded.rows import Cell, cells_of
 from kevin_cli.policies.embedded.source import Argument, KernelSource, Lines
+from kevin_cli.policies.embedded.space import Cell, cells_of
 from kevin_cli.policies.embedded.traffic import note
 
 STORAGE = {**CPU_STORAGE, "bfloat16": "__nv_bfloat16", "float16": "__half"}

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 
-from kevin_cli.policies.embedded.cpu import STORAGE as CPU_STORAGE
+from kevin_cli.policies.embedded.cpu_elements import STORAGE as CPU_STORAGE
+from kevin_cli.policies.embedded.cpu_elements import coordinates
 from kevin_cli.policies.embedded.names import distinct
 from kevin_cli.policies.embedded.passes import Pass
 from kevin_cli.policies.embedded.regions import Kernel
-from kevin_cli.policies.embedded.rows import Access, Cell, Store, cells_of, contiguous_strides
-from kevin_cli.policies.embedded.source import Argument, Lines
+from kevin_cli.policies.embedded.source import Argument, Lines, input_argument
+from kevin_cli.policies.embedded.space import Access, Cell, Store, cells_of
 from kevin_cli.policies.embedded.text import C_TYPES, Names, expression, offset_text
-from kevin_cli.policies.embedded.values import Tensor, kind_of
+from kevin_cli.policies.embedded.values import kind_of
 
 STORAGE = {**CPU_STORAGE, "bfloat16": "__nv_bfloat16", "float16": "__half"}
 FUNCTIONS = {
@@ -36,8 +37,8 @@ class Elements:
         self.space = kernel.program.space
         self.names = Names(kernel.program)
         self.num_rows = len(self.space.row_sizes)
-        self.rows = _coordinates("row", self.num_rows)
-        self.columns = _coordinates("column", len(self.space.column_sizes))
+        self.rows = coordinates("row", self.num_rows)
+        self.columns = coordinates("column", len(self.space.column_sizes))
         self.vector = self._vector(vector)
         self.keep = "none"
         self.kept_row = ""
@@ -75,10 +76,7 @@ class Elements:
 
     def arguments(self) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
         """Inputs and outputs of the kernel."""
-        inputs = []
-        for value, name in self.names.tensors.items():
-            strides = value.detail.strides if isinstance(value.detail, Tensor) else contiguous_strides(value.shape)
-            inputs.append(Argument(name, value.shape, strides, value.dtype, value))
+        inputs = [input_argument(name, value) for value, name in self.names.tensors.items()]
         outputs = []
         for name, store, strides in zip(self.names.outputs, self.program.stores, self.kernel.strides, strict=True):
             outputs.append(Argument(name, store.target.shape, strides, store.target.dtype, store.target))
@@ -239,7 +237,3 @@ class Elements:
 
     def _output(self, store: Store) -> str:
         return self.names.outputs[self.program.stores.index(store)]
-
-
-def _coordinates(name: str, count: int) -> tuple[str, ...]:
-    return (name,) if count == 1 else tuple(f"{name}_{place}" for place in range(count))

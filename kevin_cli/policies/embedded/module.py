@@ -7,7 +7,7 @@ tensors are contiguous. Written to be read and edited.
 
 from __future__ import annotations
 
-from kevin_cli.policies.embedded.cpu import STORAGE as CPU_STORAGE
+from kevin_cli.policies.embedded.cpu_elements import STORAGE as CPU_STORAGE
 from kevin_cli.policies.embedded.cpu_math import prelude as cpu_prelude
 from kevin_cli.policies.embedded.cuda_math import prelude as cuda_prelude
 from kevin_cli.policies.embedded.names import (
@@ -20,8 +20,8 @@ from kevin_cli.policies.embedded.names import (
 )
 from kevin_cli.policies.embedded.plan import CpuPlan, Plan
 from kevin_cli.policies.embedded.regions import VIEWS, Kernel, Step, TorchCall
-from kevin_cli.policies.embedded.rows import contiguous_strides
 from kevin_cli.policies.embedded.source import Argument, KernelSource, Lines
+from kevin_cli.policies.embedded.space import contiguous_strides
 from kevin_cli.policies.embedded.values import Call, Order, Shape, Slice, Tensor, Value
 from kevin_cli.types import DeviceKind, ParameterSpec, Task
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kevin_cli.policies.embedded.rows import Cell, RowProgram, Store
+from kevin_cli.policies.embedded.space import Cell, RowProgram, Store
 
 COSTLY = frozenset(
     ("exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "div", "sin", "cos", "tanh", "sigmoid", "erf", "pow")

@@ -17,8 +17,8 @@ from kevin_cli.policies.embedded.passes import is_costly
 from kevin_cli.policies.embedded.plan import CpuPlan, Plan
 from kevin_cli.policies.embedded.reading import read
 from kevin_cli.policies.embedded.regions import Kernel, Step, steps
-from kevin_cli.policies.embedded.rows import cells_of
 from kevin_cli.policies.embedded.source import KernelSource
+from kevin_cli.policies.embedded.space import cells_of
 from kevin_cli.policies.embedded.tuning import Choice, Search, Shape, next_plan, replay
 from kevin_cli.policies.embedded.values import RefusedError, Value
 from kevin_cli.types import Completion, DeviceKind, Limits, Rules, Task, Trajectory
@@ -68,8 +68,11 @@ class EmbeddedPolicy:
 
 
 def _read(task: Task, rules: Rules) -> tuple[tuple[Value, ...], tuple[Step, ...]]:
-    outputs = read(task, rules).outputs
-    return outputs, steps(outputs, tuple(spec.strides for spec in task.output_specs))
+    try:
+        outputs = read(task, rules).outputs
+        return outputs, steps(outputs, tuple(spec.strides for spec in task.output_specs))
+    except RecursionError as error:
+        raise RefusedError("its longest chain of operations is too long for one kernel") from error
 
 
 def _source(name: str, kernel: Kernel, plan: Plan) -> KernelSource:

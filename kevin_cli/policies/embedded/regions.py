@@ -10,15 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from kevin_cli.policies.embedded.rows import (
-    Misfit,
-    RowProgram,
-    contiguous_strides,
-    inside,
-    reductions_inside,
-    row_program,
-    split_of,
-)
+from kevin_cli.policies.embedded.rows import inside, reductions_inside, row_program, split_of
+from kevin_cli.policies.embedded.space import Misfit, RowProgram, contiguous_strides
 from kevin_cli.policies.embedded.values import RefusedError, Shape, Value, topological
 
 VIEWS = frozenset({"view", "permute", "expand", "narrow"})

@@ -1,6 +1,5 @@
 """A row program: what one fused kernel computes, as passes over the columns of every row.
 
-The iteration space is rows x columns, each a product of *atoms* (the finest dimensions that any view needs).
 From the targets down, every value is placed at the coordinates at which it is wanted: views, slices and
 broadcasts become coordinates and cost nothing, loads become strides. A reduction runs over all columns of its
 row, so it splits the work into passes; what varies only by row is computed once a row, between the passes.
@@ -10,100 +9,11 @@ row, so it splits the work into passes; what varies only by row is computed once
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from kevin_cli.policies.embedded.values import Detail, Order, Reduction, Shape, Slice, Tensor, Value
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One dimension in terms of atoms: coordinate = linear index over `atoms` + `offset`."""
-
-    atoms: tuple[int, ...]
-    offset: int = 0
-
-
-Axes = tuple[Axis, ...]
-Loaded = Mapping[Value, Shape]
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Where an element lies: `offset` plus one stride for each atom, in elements."""
-
-    strides: tuple[int, ...]
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Cell:
-    """One number that a kernel computes at every point, or once a row. Compared by identity."""
-
-    op: str
-    operands: tuple[Cell, ...]
-    dtype: str
-    detail: Detail
-    access: Access | None
-    """For loads and indices."""
-    source: Value | None
-    """For loads: the tensor; for reductions: what they reduce."""
-    is_row: bool
-    level: int
-    """The first pass in which it is known; a reduction of pass p is known from p + 1 on."""
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """One output: the cell that goes to every place of it."""
-
-    target: Value
-    cell: Cell
-    access: Access
-    is_row: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Space:
-    """The iteration space: sizes of the atoms, the first `num_row_atoms` of which number the rows."""
-
-    sizes: tuple[int, ...]
-    num_row_atoms: int
-
-    @property
-    def row_sizes(self) -> Shape:
-        return self.sizes[: self.num_row_atoms]
-
-    @property
-    def column_sizes(self) -> Shape:
-        return self.sizes[self.num_row_atoms :]
-
-    @property
-    def num_rows(self) -> int:
-        return math.prod(self.row_sizes)
-
-    @property
-    def num_columns(self) -> int:
-        return math.prod(self.column_sizes)
-
-
-@dataclass(frozen=True, slots=True)
-class RowProgram:
-    """Everything a code writer needs for one kernel."""
-
-    space: Space
-    stores: tuple[Store, ...]
-    reductions: tuple[Cell, ...]
-    num_passes: int
-
-
-class Misfit(Exception):  # noqa: N818 - a signal inside this package, not an error
-    """`value` cannot be computed inside this space."""
-
-    def __init__(self, value: Value) -> None:
-        super().__init__(value.name or value.op)
-        self.value = value
+from kevin_cli.policies.embedded.coalesce import coalesced
+from kevin_cli.policies.embedded.space import Access, Axes, Axis, Cell, Loaded, Misfit, RowProgram, Space, Store
+from kevin_cli.policies.embedded.values import Order, Reduction, Shape, Slice, Tensor, Value
 
 
 class _Split(Exception):  # noqa: N818 - a signal inside this module
@@ -124,7 +34,7 @@ def row_program(targets: tuple[Value, ...], strides: tuple[Shape, ...], loaded: 
     has_rows = bool(reductions_inside(targets, loaded))
     while True:
         try:
-            return _coalesced(_placed(targets, strides, _Placer(space, loaded, has_rows)), has_rows)
+            return coalesced(_placed(targets, strides, _Placer(space, loaded, has_rows)), has_rows)
         except _Split as split:
             space = _refined(space, split)
 
@@ -345,79 +255,3 @@ def _aligned(axes: Axes, shape: Shape, operand: Shape) -> Axes:
     return tuple(
         Axis(()) if size == 1 and shape[lead + dim] != 1 else axes[lead + dim] for dim, size in enumerate(operand)
     )
-
-
-def contiguous_strides(shape: Shape) -> Shape:
-    """Row-major strides."""
-    return tuple(math.prod(shape[dim + 1 :]) for dim in range(len(shape)))
-
-
-# --- fewer, longer loops ---------------------------------------------------------------------------
-
-
-def _coalesced(program: RowProgram, has_rows: bool) -> RowProgram:
-    """Neighbouring atoms that every access walks as one become one; without reductions the last is the columns."""
-    space = program.space
-    accesses = _accesses(program)
-    groups = _groups(space, accesses)
-    sizes = tuple(math.prod(space.sizes[atom] for atom in group) for group in groups)
-    num_rows = sum(group[0] < space.num_row_atoms for group in groups) if has_rows else max(len(groups) - 1, 0)
-    lasts = tuple(group[-1] for group in groups)
-    if num_rows == len(groups):
-        sizes, lasts = (*sizes, 1), (*lasts, -1)
-    return _rewritten(replace(program, space=Space(sizes, num_rows)), lasts)
-
-
-def _groups(space: Space, accesses: list[Access]) -> list[list[int]]:
-    groups: list[list[int]] = []
-    for atom, size in enumerate(space.sizes):
-        if size == 1:
-            continue
-        before = groups[-1][-1] if groups else -1
-        same_side = groups and (before < space.num_row_atoms) == (atom < space.num_row_atoms)
-        if same_side and all(item.strides[before] == item.strides[atom] * size for item in accesses):
-            groups[-1].append(atom)
-        else:
-            groups.append([atom])
-    return groups
-
-
-def cells_of(program: RowProgram) -> list[Cell]:
-    """Every cell of the program, operands first."""
-    order: list[Cell] = []
-    seen: set[Cell] = set()
-
-    def visit(cell: Cell) -> None:
-        if cell not in seen:
-            seen.add(cell)
-            for operand in cell.operands:
-                visit(operand)
-            order.append(cell)
-
-    for root in (*program.reductions, *(store.cell for store in program.stores)):
-        visit(root)
-    return order
-
-
-def _accesses(program: RowProgram) -> list[Access]:
-    found = [cell.access for cell in cells_of(program) if cell.access is not None]
-    return [*found, *(store.access for store in program.stores)]
-
-
-def _rewritten(program: RowProgram, lasts: tuple[int, ...]) -> RowProgram:
-    """The program over the new space: strides of the kept atoms, and cells that vary only by row found anew."""
-
-    def moved(access: Access) -> Access:
-        return Access(tuple(0 if atom < 0 else access.strides[atom] for atom in lasts), access.offset)
-
-    new: dict[Cell, Cell] = {}
-    first_column = program.space.num_row_atoms
-    for cell in cells_of(program):
-        operands = tuple(new[operand] for operand in cell.operands)
-        access = None if cell.access is None else moved(cell.access)
-        is_row = cell.op == "reduce" or (
-            all(operand.is_row for operand in operands) and (access is None or not any(access.strides[first_column:]))
-        )
-        new[cell] = replace(cell, operands=operands, access=access, is_row=is_row)
-    stores = tuple(replace(store, cell=new[store.cell], access=moved(store.access)) for store in program.stores)
-    return replace(program, stores=stores, reductions=tuple(new[cell] for cell in program.reductions))

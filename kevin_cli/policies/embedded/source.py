@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kevin_cli.policies.embedded.values import Shape, Value
+from kevin_cli.policies.embedded.space import contiguous_strides
+from kevin_cli.policies.embedded.values import Shape, Tensor, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,12 @@ class Argument:
     dtype: str
     value: Value
     """What it holds: a tensor that exists, or a target."""
+
+
+def input_argument(name: str, value: Value) -> Argument:
+    """A tensor that exists, as a kernel takes it."""
+    strides = value.detail.strides if isinstance(value.detail, Tensor) else contiguous_strides(value.shape)
+    return Argument(name, value.shape, strides, value.dtype, value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 import struct
 
 from kevin_cli.policies.embedded.names import distinct, identifier
-from kevin_cli.policies.embedded.rows import Access, Cell, RowProgram, cells_of
+from kevin_cli.policies.embedded.space import Access, Cell, RowProgram, cells_of
 from kevin_cli.policies.embedded.values import Detail, Value, kind_of
 
 INFIX = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from kevin_cli.policies.embedded.regions import Kernel
-from kevin_cli.policies.embedded.rows import cells_of
+from kevin_cli.policies.embedded.space import cells_of
 from kevin_cli.policies.embedded.values import Value
 
 ITEM_BYTES = {

@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from kevin_cli.harness.reference.graph import trace
-from kevin_cli.policies.embedded.cpu import STORAGE, cpu_kernel
+from kevin_cli.policies.embedded.cpu import cpu_kernel
+from kevin_cli.policies.embedded.cpu_elements import STORAGE
 from kevin_cli.policies.embedded.cpu_math import prelude
 from kevin_cli.policies.embedded.plan import CpuPlan
 from kevin_cli.policies.embedded.reading import read

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from kevin_cli.policies.embedded.reading import read
 from kevin_cli.policies.embedded.regions import Kernel, TorchCall, steps
 from kevin_cli.policies.embedded.source import KernelSource
 from kevin_cli.policies.embedded.values import Value
-from kevin_cli.types import Rules
+from kevin_cli.types import Rules, Task
 from tests.unit.embedded.modules import Body, compiled_text, task_of, tensor_of, torch_call
 from tests.unit.embedded.test_numbers import CASES
 
@@ -41,13 +42,18 @@ NAMES = (
 LAUNCH = re.compile(r"(\w+<\d+>)<<<(\d+), (.+?), 0, stream>>>\((.*)\);")
 
 
+@cache
+def _task(name: str) -> tuple[Body, Task]:
+    case = CASES[name]
+    module = Body(case.body, **case.parameters)
+    return module, task_of(module, case.inputs, "task", "cuda")
+
+
 class Emulated:
     """One task's CUDA kernels for one plan."""
 
     def __init__(self, name: str, label: str, plan: CudaPlan) -> None:
-        case = CASES[name]
-        self.module = Body(case.body, **case.parameters)
-        task = task_of(self.module, case.inputs, "task", "cuda")
+        self.module, task = _task(name)
         self.outputs = read(task, Rules.LIBRARY).outputs
         self.steps = steps(self.outputs, tuple(spec.strides for spec in task.output_specs))
         kernels = [step for step in self.steps if isinstance(step, Kernel)]
