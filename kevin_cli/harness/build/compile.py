@@ -21,7 +21,7 @@ from pathlib import Path
 from kevin_cli.errors import InfraError
 from kevin_cli.harness.build import messages, standard
 from kevin_cli.harness.build.cache import attempt_folder, locked
-from kevin_cli.harness.build.recipe import HEADERS, LIBRARY, Recipe, write
+from kevin_cli.harness.build.recipe import HEADERS, LIBRARY, Recipe, has_lean_units, write
 from kevin_cli.harness.build.toolchain import Toolchain, num_cpus
 from kevin_cli.harness.process import run_to_end
 
@@ -71,15 +71,16 @@ async def compile_extension(recipe: Recipe, *, cache: Path, contain: Contain, ti
 
 
 async def _attempts(recipe: Recipe, cache: Path, contain: Contain, deadline: float) -> Compiled:
-    """Thin; thin again with all standard headers if one was missing; stock if ours are to blame."""
+    """Thin; thin again with everything if something was left out; stock if ours are to blame."""
     if not recipe.toolchain.has_thin:
         note = f"torch {recipe.toolchain.torch_version} is outside the range that the thin headers are tested with"
         return await _attempt(replace(recipe, way="stock"), cache, contain, deadline, note)
     compiled = await _attempt(recipe, cache, contain, deadline)
-    if _failed(compiled) and standard.is_missed(_first_errors(compiled)):
-        recipe = replace(recipe, standard_headers=standard.ALL)
-        compiled = await _attempt(recipe, cache, contain, deadline)
     reason = _blame(recipe.toolchain, compiled) if _failed(compiled) else None
+    if _failed(compiled) and (standard.is_missed(_first_errors(compiled)) or (reason and has_lean_units(recipe))):
+        whole = replace(recipe, standard_headers=standard.ALL, lean=False)
+        compiled = await _attempt(whole, cache, contain, deadline)
+        reason = _blame(recipe.toolchain, compiled) if _failed(compiled) else None
     if reason is not None:
         compiled = await _attempt(replace(recipe, way="stock"), cache, contain, deadline, reason)
     return compiled

@@ -38,7 +38,9 @@ UNKNOWN_NAME = re.compile(
     rf"|identifier {QUOTE}(?P<name2>\w+){QUOTE} is undefined"
 )
 TORCH_MACRO = re.compile(r"^(?:TORCH|AT|C10|CAFFE2|PYBIND11)_\w+$")
-NO_OVERLOAD = re.compile(r"no matching function for call to|no instance of|no match for|could not convert|no suitable")
+NO_OVERLOAD = re.compile(
+    r"no matching function for call to|no instance of|no match for|no operator|could not convert|no suitable"
+)
 
 
 def cleaned(log: str) -> str:

@@ -30,6 +30,7 @@ from kevin_cli.harness.process import kill_group
 from kevin_cli.harness.wire import LARGE_CAP_BYTES, Channel, ChannelClosed, DeadlineExceeded, Frame, Kind
 
 START_TIMEOUT_S = 120.0
+STDERR = "stderr.txt"
 
 
 @dataclass(slots=True, eq=False)
@@ -39,15 +40,19 @@ class Recorder:
     process: subprocess.Popen[bytes]
     channel: Channel
     folder: Path
+    is_warm: bool = False
 
     async def warm(self) -> None:
         """Wait until torch is imported. Raises `InfraError` when that does not happen."""
+        if self.is_warm:
+            return
         try:
             frame = await self._recv(time.monotonic() + START_TIMEOUT_S)
         except (ChannelClosed, DeadlineExceeded) as error:
-            raise InfraError("the build program does not start", "does `import torch` work there?") from error
+            raise InfraError(f"the build program does not start: {self.last_words()}", "run `kevin doctor`") from error
         if frame.kind is not Kind.READY:
             raise InfraError("the build program did not say that it is ready")
+        self.is_warm = True
 
     async def event(self, deadline: float) -> dict[str, Any]:
         """The next thing the recorder says. Raises `ChannelClosed` when it died."""
@@ -73,6 +78,11 @@ class Recorder:
         except subprocess.TimeoutExpired:
             return "broke the protocol"
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
+
+    def last_words(self) -> str:
+        """The last line that it wrote to stderr before it began to serve; for a fault of ours."""
+        lines = (self.folder / STDERR).read_text(errors="replace").strip().splitlines()
+        return lines[-1][:200] if lines else self.how_it_ended()
 
     def close(self) -> None:
         """Kill whatever is left and remove the folder."""
@@ -120,7 +130,7 @@ def start(python: str, cache: Path, contain: Contain) -> Recorder:
     folder = attempt_folder(cache, "record")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     program = Path(launch.__file__)
-    with theirs:
+    with theirs, (folder / STDERR).open("wb") as stderr:
         argv = contain(
             [python, "-u", str(program), "build", str(theirs.fileno())],
             readable=[program.parent.parent, folder],
@@ -134,7 +144,7 @@ def start(python: str, cache: Path, contain: Contain) -> Recorder:
             env=_environment(folder),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=stderr,
             start_new_session=True,
             pass_fds=(theirs.fileno(),),
         )

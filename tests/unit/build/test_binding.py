@@ -63,7 +63,8 @@ def test_overloads_are_chosen_by_type(features: ModuleType) -> None:
     ("kind", "error", "text"),
     [
         ("check", RuntimeError, "bad value 3"), ("invalid", ValueError, "invalid"),
-        ("range", IndexError, "out of range"), ("runtime", RuntimeError, "runtime"), ("int", RuntimeError, "unknown exception"),
+        ("range", IndexError, "out of range"), ("runtime", RuntimeError, "runtime"),
+        ("int", RuntimeError, "unknown exception"),
         ("other", RuntimeError, "unknown kind other"),
     ],
 )  # fmt: skip

@@ -9,13 +9,14 @@ import pytest
 
 from kevin_cli.harness.build.build import architecture_of
 from kevin_cli.harness.build.extension import Extension, from_load, from_load_inline
-from kevin_cli.harness.build.recipe import Recipe, cxx_flags, nvcc_flags, units
+from kevin_cli.harness.build.recipe import Recipe, cxx_flags, has_lean_units, nvcc_flags, units
 from kevin_cli.harness.build.toolchain import Toolchain
 from kevin_cli.types import DeviceKind
 
 CHAIN = Toolchain(
     python="python", python_version="3.11", python_include=Path("/py"), torch_root=Path("/torch"),
-    torch_version="2.13.0+cpu", cxx="g++", cxx_version="12", cxx_standard="c++20", nvcc="nvcc", nvcc_version="V13", cuda_root=Path("/cuda"),
+    torch_version="2.13.0+cpu", cxx="g++", cxx_version="12", cxx_standard="c++20",
+    nvcc="nvcc", nvcc_version="V13", cuda_root=Path("/cuda"),
 )  # fmt: skip
 
 
@@ -108,3 +109,18 @@ def test_thin_headers_are_for_the_tested_range_of_torch() -> None:
 
     answers = {v: replace(CHAIN, torch_version=v).has_thin for v in ("2.10.0", "2.11.0+cu130", "2.13.1", "2.14.0", "x")}
     assert answers == {"2.10.0": False, "2.11.0+cu130": True, "2.13.1": True, "2.14.0": False, "x": False}
+
+
+@pytest.mark.parametrize(
+    "source", ["y = x.sum(1);", "x->add_(y);", "at::relu(x)", "PYBIND11_MODULE(a, m) {}", "torch::cat({x})"]
+)
+def test_a_cuda_unit_that_names_an_operator_gets_them_all(source: str) -> None:
+    assert not has_lean_units(recipe(from_load_inline("a", "x", source), DeviceKind.CUDA))
+
+
+@pytest.mark.parametrize(
+    "source", ["x.contiguous(); y.size(0);", "torch::empty_like(x)", "sum(a);", "x.data_ptr<float>()"]
+)
+def test_a_cuda_unit_without_operators_is_lean(source: str) -> None:
+    assert has_lean_units(recipe(from_load_inline("a", "x", source), DeviceKind.CUDA))
+    assert not has_lean_units(recipe(from_load_inline("a", source), DeviceKind.CPU))

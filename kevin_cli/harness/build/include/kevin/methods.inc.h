@@ -69,7 +69,6 @@ Tensor clamp(const std::optional<Scalar>& min = nullopt, const std::optional<Sca
 Tensor clamp_min(const Scalar& min) const;
 Tensor clamp_max(const Scalar& max) const;
 Tensor& clamp_(const std::optional<Scalar>& min = nullopt, const std::optional<Scalar>& max = nullopt);
-Tensor& fill_(const Scalar& value);
 Tensor repeat(IntArrayRef repeats) const;
 Tensor repeat_interleave(int64_t repeats, std::optional<int64_t> dim = nullopt) const;
 Tensor index_select(int64_t dim, const Tensor& index) const;
@@ -82,6 +81,5 @@ Tensor tril(int64_t diagonal = 0) const;
 std::vector<Tensor> chunk(int64_t chunks, int64_t dim = 0) const;
 std::vector<Tensor> split(int64_t size, int64_t dim = 0) const;
 std::vector<Tensor> unbind(int64_t dim = 0) const;
-Tensor new_empty(IntArrayRef sizes, const TensorOptions& options = {}) const;
-Tensor new_zeros(IntArrayRef sizes, const TensorOptions& options = {}) const;
 bool equal(const Tensor& other) const;
+bool requires_grad() const;

@@ -146,7 +146,6 @@ inline Tensor Tensor::clamp_max(const Scalar& max) const { return KEVIN_FIND("cl
 inline Tensor clamp(const Tensor& self, const OptionalScalar& min = nullopt, const OptionalScalar& max = nullopt) { return self.clamp(min, max); }
 inline Tensor clamp_min(const Tensor& self, const Scalar& min) { return self.clamp_min(min); }
 inline Tensor clamp_max(const Tensor& self, const Scalar& max) { return self.clamp_max(max); }
-inline Tensor& Tensor::fill_(const Scalar& value) { KEVIN_FIND("fill_")({}, *this, value); return *this; }
 inline Tensor Tensor::repeat(IntArrayRef repeats) const { return KEVIN_FIND("repeat")({}, *this, repeats); }
 inline Tensor Tensor::repeat_interleave(int64_t repeats, std::optional<int64_t> dim) const { return KEVIN_FIND("repeat_interleave")({}, *this, repeats, dim); }
 inline Tensor Tensor::index_select(int64_t dim, const Tensor& index) const { return KEVIN_FIND("index_select")({}, *this, dim, index); }
@@ -168,8 +167,6 @@ inline Tensors Tensor::split(int64_t size, int64_t dim) const { return KEVIN_FIN
 inline Tensors Tensor::unbind(int64_t dim) const { return KEVIN_FIND("unbind").operator()<Tensors>({}, *this, dim); }
 inline Tensors chunk(const Tensor& self, int64_t chunks, int64_t dim = 0) { return self.chunk(chunks, dim); }
 inline Tensors split(const Tensor& self, int64_t size, int64_t dim = 0) { return self.split(size, dim); }
-inline Tensor Tensor::new_empty(IntArrayRef sizes, const TensorOptions& given) const { return kevin_torch::empty(sizes, options().merge_in(given)); }
-inline Tensor Tensor::new_zeros(IntArrayRef sizes, const TensorOptions& given) const { return kevin_torch::zeros(sizes, options().merge_in(given)); }
 inline bool Tensor::equal(const Tensor& other) const { return KEVIN_FIND("equal").operator()<bool>({}, *this, other); }
 inline bool equal(const Tensor& a, const Tensor& b) { return a.equal(b); }
 inline bool Tensor::requires_grad() const {
@@ -223,19 +220,6 @@ KEVIN_X(1d, conv1d) KEVIN_X(2d, conv2d) KEVIN_X(3d, conv3d)
 KEVIN_X(max_pool1d) KEVIN_X(max_pool2d) KEVIN_X(max_pool3d)
 #undef KEVIN_X
 
-inline Tensor full(IntArrayRef sizes, const Scalar& value, const TensorOptions& given = {}) {
-  const ScalarType inferred = value.isFloatingPoint() ? kFloat : value.isBoolean() ? kBool : kLong;
-  Tensor out = empty(sizes, given.has_dtype() ? given : given.dtype(OptionalType(inferred)));
-  out.fill_(value);
-  return out;
-}
-inline Tensor ones(IntArrayRef sizes, const TensorOptions& options = {}) { return full(sizes, 1, options.dtype(options.dtype())); }
-inline Tensor full_like(const Tensor& self, const Scalar& value, const TensorOptions& options = {}) {
-  Tensor out = empty_like(self, options);
-  out.fill_(value);
-  return out;
-}
-inline Tensor ones_like(const Tensor& self, const TensorOptions& options = {}) { return full_like(self, 1, options); }
 #define KEVIN_X(name)                                                                                             \
   inline Tensor name(IntArrayRef sizes, const TensorOptions& o = {}) {                                            \
     return KEVIN_FIND(#name)({keyword("dtype", o.dtype_opt()), keyword("device", o.device_opt())}, sizes);        \
@@ -250,28 +234,6 @@ inline Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step,
 }
 inline Tensor arange(const Scalar& start, const Scalar& end, const TensorOptions& o = {}) { return arange(start, end, 1, o); }
 inline Tensor arange(const Scalar& end, const TensorOptions& o = {}) { return arange(0, end, 1, o); }
-template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
-Tensor tensor(ArrayRef<T> values, const TensorOptions& o = {}) {
-  Tensor out = empty({static_cast<int64_t>(values.size())}, TensorOptions(type_of<T>()));
-  T* data = out.data_ptr<T>();
-  for (size_t i = 0; i < values.size(); ++i) data[i] = values[i];
-  return out.to(o);
-}
-template <class T> Tensor tensor(const std::vector<T>& values, const TensorOptions& o = {}) { return tensor(ArrayRef<T>(values), o); }
-template <class T> Tensor tensor(std::initializer_list<T> values, const TensorOptions& o = {}) { return tensor(ArrayRef<T>(values), o); }
-template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
-Tensor tensor(T value, const TensorOptions& o = {}) { return tensor(ArrayRef<T>(value), o).reshape({}).to(o); }
-inline Tensor scalar_tensor(const Scalar& value, const TensorOptions& options = {}) { return full({}, value, options.dtype(options.dtype())); }
-inline Tensor squeeze(const Tensor& self) { return self.squeeze(); }
-inline Tensor squeeze(const Tensor& self, int64_t d) { return self.squeeze(d); }
-inline Tensor unsqueeze(const Tensor& self, int64_t d) { return self.unsqueeze(d); }
-inline Tensor flatten(const Tensor& self, int64_t start = 0, int64_t end = -1) { return self.flatten(start, end); }
-inline Tensor reshape(const Tensor& self, IntArrayRef shape) { return self.reshape(shape); }
-inline Tensor transpose(const Tensor& self, int64_t a, int64_t b) { return self.transpose(a, b); }
-inline Tensor permute(const Tensor& self, IntArrayRef order) { return self.permute(order); }
-inline Tensor t(const Tensor& self) { return self.t(); }
-inline Tensor clone(const Tensor& self) { return self.clone(); }
-inline bool is_floating_point(const Tensor& self) { return self.is_floating_point(); }
 inline ScalarType promote_types(ScalarType a, ScalarType b) {
   return python::Operator{python::operator_named("promote_types")}.operator()<ScalarType>({}, a, b);
 }

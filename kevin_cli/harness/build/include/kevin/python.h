@@ -5,7 +5,7 @@
 #pragma once
 #include <array>
 
-#include <kevin/shapes.h>
+#include <kevin/factories.h>
 
 namespace kevin_torch {
 namespace python {

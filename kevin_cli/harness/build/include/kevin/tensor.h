@@ -98,7 +98,6 @@ class Tensor {
   bool is_non_overlapping_and_dense() const;
   bool is_floating_point() const { return isFloatingType(scalar_type()); }
   bool is_sparse() const { return get<int32_t>(aoti_torch_get_layout) != 0; }
-  bool requires_grad() const;
   int64_t element_size() const { return static_cast<int64_t>(elementSize(scalar_type())); }
   int64_t itemsize() const { return element_size(); }
   size_t nbytes() const { return static_cast<size_t>(numel() * element_size()); }
@@ -186,7 +185,13 @@ class Tensor {
   Tensor& zero_() { KEVIN_CALL(aoti_torch_zero_, checked()); return *this; }
   const Tensor& zero_() const { KEVIN_CALL(aoti_torch_zero_, checked()); return *this; }
 
+  Tensor& fill_(const Scalar& value);
+  Tensor new_empty(IntArrayRef sizes, const TensorOptions& options = {}) const;
+  Tensor new_zeros(IntArrayRef sizes, const TensorOptions& options = {}) const;
+
+#ifndef KEVIN_LEAN  // see recipe.py: units that name no operator do without them
 #include <kevin/methods.inc.h>
+#endif
 
   // The handle, or torch's own complaint about an undefined tensor.
   AtenTensorHandle checked() const {

@@ -12,7 +12,10 @@
 #include <cstring>
 
 #include <kevin/dispatch.h>
+#include <kevin/factories.h>
+#ifndef KEVIN_LEAN
 #include <kevin/operators.h>
+#endif
 #include <kevin/parallel.h>
 
 namespace at { using namespace kevin_torch; }
