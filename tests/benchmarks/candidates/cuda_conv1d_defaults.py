@@ -6,12 +6,14 @@ from torch.utils.cpp_extension import load_inline
 cuda_source = """
 #include <torch/extension.h>
 
-__global__ void conv1d(const float* x, const float* w, float* y, int channels, int length, int out_length, int k, int stride) {
+__global__ void conv1d(const float* x, const float* w, float* y, int channels, int length,
+                       int out_length, int k, int stride) {
     const int o = blockIdx.x * blockDim.x + threadIdx.x, f = blockIdx.y, n = blockIdx.z;
     if (o >= out_length) return;
     float s = 0.f;
     for (int c = 0; c < channels; ++c)
-        for (int i = 0; i < k; ++i) s += x[(n * channels + c) * length + o * stride + i] * w[(f * channels + c) * k + i];
+        for (int i = 0; i < k; ++i)
+            s += x[(n * channels + c) * length + o * stride + i] * w[(f * channels + c) * k + i];
     y[(n * gridDim.y + f) * out_length + o] = s;
 }
 

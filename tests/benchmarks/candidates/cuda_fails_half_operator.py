@@ -7,7 +7,11 @@ cuda_source = """
 #include <cuda_fp16.h>
 #include <torch/extension.h>
 __global__ void k(const __half* x, __half* y) { y[threadIdx.x] = x[threadIdx.x] * x[threadIdx.x]; }
-torch::Tensor f(torch::Tensor x) { auto y = torch::empty_like(x); k<<<1, 32>>>((__half*)x.data_ptr(), (__half*)y.data_ptr()); return y; }
+torch::Tensor f(torch::Tensor x) {
+    auto y = torch::empty_like(x);
+    k<<<1, 32>>>((__half*)x.data_ptr(), (__half*)y.data_ptr());
+    return y;
+}
 """
 ext = load_inline(
     name="ext", cpp_sources="torch::Tensor f(torch::Tensor x);", cuda_sources=cuda_source, functions=["f"]

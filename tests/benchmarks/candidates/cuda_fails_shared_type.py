@@ -8,7 +8,9 @@ cuda_source = """
 template <typename T> __global__ void k(const T* x, T* y) { __shared__ T s[32]; s[threadIdx.x] = x; y[0] = s[0]; }
 torch::Tensor f(torch::Tensor x) {
     auto y = torch::empty_like(x);
-    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "f", ([&] { k<scalar_t><<<1, 32>>>(x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>()); }));
+    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "f", ([&] {
+        k<scalar_t><<<1, 32>>>(x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>());
+    }));
     return y;
 }
 """

@@ -28,8 +28,9 @@ __global__ void layer_norm_kernel(const float4* x, const float4* w, const float4
     const float n = 4.f * cols4, mean = s / n, scale = rsqrtf(q / n - mean * mean + eps);
     for (int i = threadIdx.x; i < cols4; i += blockDim.x) {
         float4 v = row[i], g = w[i], h = b[i];
-        y[(size_t)blockIdx.x * cols4 + i] = make_float4((v.x - mean) * scale * g.x + h.x, (v.y - mean) * scale * g.y + h.y,
-                                                        (v.z - mean) * scale * g.z + h.z, (v.w - mean) * scale * g.w + h.w);
+        y[(size_t)blockIdx.x * cols4 + i] = make_float4(
+            (v.x - mean) * scale * g.x + h.x, (v.y - mean) * scale * g.y + h.y,
+            (v.z - mean) * scale * g.z + h.z, (v.w - mean) * scale * g.w + h.w);
     }
 }
 
@@ -39,7 +40,8 @@ at::Tensor layer_norm(at::Tensor x, at::Tensor w, at::Tensor b, double eps) {
     cudaStream_t stream = at::cuda::getCurrentCUDAStream();
     layer_norm_kernel<<<rows, 256, 0, stream>>>(
         reinterpret_cast<const float4*>(x.data_ptr<float>()), reinterpret_cast<const float4*>(w.data_ptr<float>()),
-        reinterpret_cast<const float4*>(b.data_ptr<float>()), reinterpret_cast<float4*>(y.data_ptr<float>()), cols4, eps);
+        reinterpret_cast<const float4*>(b.data_ptr<float>()), reinterpret_cast<float4*>(y.data_ptr<float>()),
+        cols4, eps);
     C10_CUDA_CHECK(cudaGetLastError());
     return y;
 }

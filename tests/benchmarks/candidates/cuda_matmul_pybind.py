@@ -6,15 +6,18 @@ from torch.utils.cpp_extension import load_inline
 cuda_source = """
 #include <torch/extension.h>
 #define TILE 16
-#define CHECK_INPUT(x) TORCH_CHECK(x.is_cuda(), #x " must be a CUDA tensor"); TORCH_CHECK(x.is_contiguous(), #x " must be contiguous")
+#define CHECK_CUDA(x) TORCH_CHECK(x.is_cuda(), #x " must be a CUDA tensor")
+#define CHECK_CONTIGUOUS(x) TORCH_CHECK(x.is_contiguous(), #x " must be contiguous")
+#define CHECK_INPUT(x) CHECK_CUDA(x); CHECK_CONTIGUOUS(x)
 
 __global__ void matmul_kernel(const float* A, const float* B, float* C, int M, int N, int K) {
     __shared__ float a[TILE][TILE], b[TILE][TILE];
     const int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
     float sum = 0.0f;
     for (int t = 0; t < (K + TILE - 1) / TILE; ++t) {
-        a[threadIdx.y][threadIdx.x] = row < M && t * TILE + threadIdx.x < K ? A[row * K + t * TILE + threadIdx.x] : 0.0f;
-        b[threadIdx.y][threadIdx.x] = col < N && t * TILE + threadIdx.y < K ? B[(t * TILE + threadIdx.y) * N + col] : 0.0f;
+        const int i = t * TILE + threadIdx.x, j = t * TILE + threadIdx.y;
+        a[threadIdx.y][threadIdx.x] = row < M && i < K ? A[row * K + i] : 0.0f;
+        b[threadIdx.y][threadIdx.x] = col < N && j < K ? B[j * N + col] : 0.0f;
         __syncthreads();
         for (int k = 0; k < TILE; ++k) sum += a[threadIdx.y][k] * b[k][threadIdx.x];
         __syncthreads();

@@ -10,7 +10,8 @@ cuda_source = """
 struct Silu { __device__ __forceinline__ float operator()(float v) const { return v / (1.0f + __expf(-v)); } };
 
 template <typename Act>
-__global__ void gate(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ y, int64_t n, Act act) {
+__global__ void gate(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ y,
+                     int64_t n, Act act) {
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x)
         y[i] = act(a[i]) * b[i];
 }
