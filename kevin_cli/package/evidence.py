@@ -59,9 +59,9 @@ def checked(verdict: Verdict) -> list[str]:
     """What was verified, one sentence each."""
     sentences = [
         f"outputs on {len(verdict.seeds)} secret seeds, drawn after the kernel was loaded",
-        f"every output against the user's own module in {verdict.reference_precision or 'float64'}",
-        "weights other than those the module was constructed with",
-        "every output of the timed calls",
+        f"every output of these against the user's own module in {verdict.reference_precision or 'float64'}",
+        *(["weights that the kernel had not seen when it was loaded"] if verdict.weights else []),
+        "a secret choice of the calls of every timed block",
     ]
     return sentences + [
         f"output {check.index}: RMS error {check.rms_error:.2e}, allowed {check.bound:.2e}, "
