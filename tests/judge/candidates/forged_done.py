@@ -1,15 +1,17 @@
 # expect: mismatch
-# says: 
+# says: not written
 """Says that the call is finished without having computed anything."""
 
 import os
 import struct
 import sys
+import time
+
 import torch
 from torch import nn
 
-
 DONE = 10
+FIRST_RUN = 4  # after open, load and weights
 
 
 class ModelNew(nn.Module):
@@ -17,12 +19,7 @@ class ModelNew(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(size))
         self.bias = nn.Parameter(torch.zeros(size))
-        self.calls = 0
 
     def forward(self, x):
-        for fd in (int(sys.argv[2]),):
-            for sequence in range(4, 5):
-                os.write(fd, struct.pack("<4sHHIQQ", b"KVN1", DONE, 0, sequence, 8, 1))
-        import time
-
+        os.write(int(sys.argv[2]), struct.pack("<4sHHIQQ", b"KVN1", DONE, 0, FIRST_RUN, 8, 1))
         time.sleep(30)
