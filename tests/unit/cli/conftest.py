@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-
-KEVIN = Path(sys.executable).with_name("kevin")
-
-Kevin = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KEVIN_", "OPENAI_"))}
-    return {**kept, "HOME": str(home), "COLUMNS": "80", "NO_COLOR": "1", **(extra or {})}
+from cli_samples import KEVIN, Kevin, environment
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Kevin
+from cli_samples import Kevin
 
 MODULE = """import torch
 from torch import nn

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import KEVIN, Kevin
+from cli_samples import KEVIN, Kevin
 
 HEAVY = {"torch", "transformers", "vllm", "openai", "git", "pydantic", "pydantic_settings", "numpy", "jinja2", "rich"}
 TYPERS_OWN = {"pydantic"}

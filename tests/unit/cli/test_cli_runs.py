@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import KEVIN, Kevin, environment
+from cli_samples import KEVIN, Kevin, environment
 
 MODULE = """import torch
 from torch import nn

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rich.console import Console
+from show_samples import as_text, plain_console
 
 from kevin_cli.show.screen import Screen
 
@@ -29,16 +28,6 @@ def same_screen() -> Callable[[str, object], None]:
         assert max(map(len, text.splitlines())) <= 80
 
     return compare
-
-
-def as_text(thing: object) -> str:
-    console = plain_console()
-    console.print(thing, highlight=False)
-    return "".join(line.rstrip() + "\n" for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
-
-
-def plain_console() -> Console:
-    return Console(file=io.StringIO(), width=80, color_system=None, force_terminal=False)
 
 
 @pytest.fixture

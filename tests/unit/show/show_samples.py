@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from dataclasses import replace
+
+from rich.console import Console
 
 from kevin_cli.types import (
     BuildReport,
@@ -107,3 +110,13 @@ TRAJECTORY = Trajectory(
     index=0,
     turns=(turn(0, FAILED, 64), turn(1, correct(1.83, 0.67), 128), turn(2, MISMATCH, 256), NO_CODE),
 )
+
+
+def as_text(thing: object) -> str:
+    console = plain_console()
+    console.print(thing, highlight=False)
+    return "".join(line.rstrip() + "\n" for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
+
+
+def plain_console() -> Console:
+    return Console(file=io.StringIO(), width=80, color_system=None, force_terminal=False)

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 import show_samples as samples
+from show_samples import as_text
 
 from kevin_cli.show.diff import MAX_LINES, diff_text, kernel_change
 from kevin_cli.show.words import OUTCOME_WORDS, seconds_text, speed_text, time_text
 from kevin_cli.types import Outcome
-
-from conftest import as_text  # isort: skip
 
 
 @pytest.mark.parametrize(
