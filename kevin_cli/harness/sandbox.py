@@ -131,7 +131,9 @@ class Sandbox:
     def _mounts(self, readable: Sequence[Path], writable: Sequence[Path]) -> list[Mount]:
         hidden = [*map(Path, EMPTY_FOLDERS), Path.home(), *self.hidden]
         mounts = [_hide(path) for path in hidden if path.exists() and path != Path("/")]
-        mounts += [Mount(path, "--ro-bind", 1) for path in readable if path.exists()]
+        # The root is readable anyway; only what lies in a hidden folder has to be brought back.
+        places = {place for path in readable if path.exists() for place in (path, path.resolve())}
+        mounts += [Mount(place, "--ro-bind", 1) for place in places if _lies_in(place, hidden)]
         mounts += [Mount(path, "--bind", 2) for path in writable]
         return sorted(set(mounts), key=lambda mount: (len(mount.path.parts), str(mount.path), mount.rank))
 
@@ -150,6 +152,10 @@ class Sandbox:
         if done.returncode == 0 and done.stdout.strip() == "contained":
             return ""
         return f"{self.bwrap}: {(done.stderr.strip().splitlines() or ['does not run'])[-1]}"
+
+
+def _lies_in(path: Path, folders: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def _hide(path: Path) -> Mount:

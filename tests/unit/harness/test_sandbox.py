@@ -43,6 +43,19 @@ def test_what_is_named_readable_is_seen_inside_a_hidden_folder_and_cannot_be_wri
     assert "Read-only file system" in done.stderr
 
 
+def test_a_readable_folder_may_be_named_through_a_link(sandbox, tmp_path):
+    """A toolkit is often a link beside its versions (`cuda` to `cuda-13.0`), outside of hidden folders or inside."""
+    real = tmp_path / "toolkit-13.0"
+    real.mkdir()
+    (real / "version").write_text("13.0")
+    link = tmp_path / "toolkit"
+    link.symlink_to(real)
+    code = f"print(open({str(link / 'version')!r}).read(), open({str(real / 'version')!r}).read())"
+    assert run(sandbox.around(hidden=[tmp_path]), code, readable=[link]).stdout == "13.0 13.0\n"
+    etc = Path("/etc/alternatives")
+    assert run(sandbox, "print('fine')", readable=[path for path in etc.iterdir() if path.is_symlink()][:3]).stdout
+
+
 def test_only_what_is_named_writable_is_changed(sandbox, tmp_path):
     place = tmp_path / "place"
     place.mkdir()
