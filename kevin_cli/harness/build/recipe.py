@@ -66,6 +66,15 @@ class Unit:
 
 def units(recipe: Recipe) -> list[Unit]:
     """The generated translation units. The candidate's own text stays in files of its own."""
+    launch = [Unit("kevin.launch.cpp", "#include <kevin/launch.h>\n", False)] if _wraps_launches(recipe) else []
+    return _source_units(recipe) + launch
+
+
+def _wraps_launches(recipe: Recipe) -> bool:
+    return recipe.way == "thin" and bool(recipe.extension.cuda_sources)
+
+
+def _source_units(recipe: Recipe) -> list[Unit]:
     extension = recipe.extension
     if not extension.inline:
         plain = [_unit(recipe, i, [source], False) for i, source in enumerate(extension.cpp_sources)]
@@ -207,6 +216,8 @@ def link_flags(recipe: Recipe) -> list[str]:
     flags = [f"-L{lib}", "-Wl,--no-as-needed", *(f"-l{name}" for name in names), "-Wl,--as-needed"]
     if recipe.extension.with_cuda and recipe.toolchain.cuda_root:
         flags += [*_cudart(recipe.toolchain.cuda_root)]
+    if _wraps_launches(recipe):
+        flags += ["-Wl,--wrap=cudaLaunchKernel", "-Wl,--wrap=__cudaLaunchKernel"]
     if recipe.device is DeviceKind.CPU:
         flags.append("-fopenmp")
     # Undefined functions are found now and not at the first call; Python's own stay open on purpose.

@@ -80,3 +80,20 @@ def test_an_operator_between_tensors_costs_a_second_thin_attempt(compiled: Calla
     assert again.library is not None, again.log
     assert again.way == "thin"
     assert torch.equal(load_thin(again.library, "half").half(torch.ones(2)), torch.full((2,), 0.5))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_launch_on_stream_0_follows_torchs_current_stream(built: Compiled) -> None:
+    assert built.library is not None
+    module = load_thin(built.library, "twice")
+    x = torch.ones(64, dtype=torch.float16, device="cuda")
+    module.twice_cuda(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):  # a launch on the legacy stream would end the capture with an error
+        y = module.twice_cuda(x)
+    x.fill_(3)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(y.cpu(), torch.full((64,), 6.0, dtype=torch.float16))

@@ -2,7 +2,11 @@
 //
 // A module is a plain Python module whose functions are built-ins (METH_FASTCALL). The library exports
 // one C function, `kevin_module`, that makes it. Every C++ exception is caught here and becomes a Python
-// one. Classes, buffers, numpy arrays and call guards are left to the real pybind11.
+// one. A call with one tensor in and out costs 0.3 µs (0.4 µs on the H200 machine's torch 2.11; measured
+// 2026-11-30 on a shared small CPU, torch 2.13: this 0.32, the same function as a stable-ABI operator
+// through torch.ops 1.1 to 1.3, ctypes with capsules 1.6, torch.empty_like alone 1.0).
+//
+// Classes, buffers, numpy arrays and call guards are left to the real pybind11.
 #pragma once
 #include <new>
 
