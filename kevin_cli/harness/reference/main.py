@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import json
 import platform
-import random
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from kevin_cli.harness.allocation import keep_freed_memory
+from kevin_cli.harness.reference.block import BlockChecker
 from kevin_cli.harness.reference.check import as_checks, first_failure
-from kevin_cli.harness.reference.errors import Relative
 from kevin_cli.harness.reference.faults import TaskFault, short_error
 from kevin_cli.harness.reference.load import load
 from kevin_cli.harness.reference.lower import describe
@@ -32,10 +32,6 @@ from kevin_cli.harness.reference.task import Contents, Task, is_random
 from kevin_cli.harness.wire import Channel, ChannelClosed, Frame, Kind
 
 Json = dict[str, Any]
-Snapshots = dict[int, list[torch.Tensor]]
-
-BATCH_ELEMENTS = 1 << 22
-"""Output elements of a block that are compared at once."""
 
 
 class Session:
@@ -43,6 +39,7 @@ class Session:
 
     def __init__(self) -> None:
         self._task: Task | None = None
+        self._blocks = BlockChecker(self._compare)
 
     @property
     def task(self) -> Task:
@@ -74,6 +71,7 @@ class Session:
         loaded = load(path, class_name)
         description = describe(loaded, device)
         self._task = Task(Subject(loaded, description, device), description)
+        self._blocks.begin()
         return description
 
     def open(self, max_bytes: int) -> tuple[Json, tuple[int, ...]]:
@@ -102,6 +100,7 @@ class Session:
         else:
             task.weights.randomise(seed, task.plan.draw(task.plan.how(seed, "user")))
         task.weights.write(task.slots)
+        self._blocks.begin()
         return {"parameters": task.weights.listed()}
 
     def construct_hashes(self) -> Json:
@@ -160,36 +159,8 @@ class Session:
         return compared.kind, name + compared.detail
 
     def check_block(self, slots: list[int]) -> Json:
-        """One slot in full, the others by the module's own run; in full too when that leaves a doubt."""
-        task = self.task
-        snapshots = {slot: task.slots.snapshot(slot) for slot in slots}
-        first, *others = random.SystemRandom().sample(sorted(snapshots), len(snapshots))
-        found, answer = self._compare(first, snapshots[first])
-        errors = [compared.relative for compared in found]
-        for batch in _batches(others, sum(tensor.numel() for tensor in snapshots[first])):
-            if answer["passed"] and not self._surely_right({slot: snapshots[slot] for slot in batch}, errors):
-                answer = self._first_wrong({slot: snapshots[slot] for slot in batch})
-        return answer
-
-    def _surely_right(self, snapshots: Snapshots, errors: list[Relative]) -> bool:
-        """All of these slots by the module's own run, and their memory."""
-        task = self.task
-        own: list[list[torch.Tensor]] = []
-        for slot, given in snapshots.items():
-            inputs = task.master(slot)
-            if self._memory(slot, inputs) != ("", "") or not task.slots.still_holds(slot, given):
-                return False
-            own.append(task.subject.run(inputs))
-        return task.checker.quick(list(snapshots.values()), own, errors)
-
-    def _first_wrong(self, snapshots: Snapshots) -> Json:
-        """The full comparison decides; it passes when none is wrong after all."""
-        answer: Json = {}
-        for slot, given in snapshots.items():
-            _, answer = self._compare(slot, given)
-            if not answer["passed"]:
-                break
-        return answer
+        """Every slot by the module's own run, some in full."""
+        return self._blocks.check(self.task, slots)
 
     def baselines(self) -> Json:
         missing = self.task.baselines.prepare()
@@ -207,13 +178,6 @@ class Session:
             versions.append(["cuda", str(torch.version.cuda)])
         name = torch.cuda.get_device_name(device) if cuda else _cpu_name()
         return {"device_name": name, "versions": versions}
-
-
-def _batches(slots: list[int], num_elements: int) -> Iterator[list[int]]:
-    """The slots in portions of about `BATCH_ELEMENTS` output elements."""
-    size = max(1, BATCH_ELEMENTS // max(1, num_elements))
-    for start in range(0, len(slots), size):
-        yield slots[start : start + size]
 
 
 def _cpu_name() -> str:
@@ -251,6 +215,7 @@ def _serve(session: Session, channel: Channel, frame: Frame) -> None:
 def main(fd: int) -> None:
     """Serve requests over the channel `fd` until `quit` or until the controller is gone."""
     channel, session = Channel.from_fd(fd), Session()
+    keep_freed_memory()
     (torch.zeros(16) + 1).sum().item()
     channel.send(Kind.READY)
     while True:

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from kevin_cli.harness.arena import ALIGNMENT_BYTES, Arena, create_arena, dtype_of, extent, row_major, view
+from kevin_cli.harness.reference.subject import equal_bytes
 
 REDZONE_BYTES = 256
 MIN_SLOTS, MAX_SLOTS = 2, 256
@@ -117,9 +118,8 @@ class Slots:
 
     def still_holds(self, slot: int, snapshot: Sequence[torch.Tensor]) -> bool:
         """Whether the outputs are still what was copied: nothing wrote after the call had ended."""
-        now = self.snapshot(slot)
-        pairs = zip(now, snapshot, strict=True)
-        return all(torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8)) for a, b in pairs)
+        pairs = zip(self.outputs.views(slot), snapshot, strict=True)
+        return all(equal_bytes(storage_bytes(now.contiguous()), storage_bytes(before)) for now, before in pairs)
 
     def num_unwritten(self, slot: int, given: torch.Tensor, positions: torch.Tensor) -> int:
         """How many of these elements still hold the poison."""
@@ -131,7 +131,7 @@ class Slots:
 
     def inputs_unchanged(self, slot: int, tensors: Sequence[torch.Tensor]) -> bool:
         pairs = enumerate(tensors)
-        return all(torch.equal(self.inputs.raw(slot, index), storage_bytes(tensor)) for index, tensor in pairs)
+        return all(equal_bytes(self.inputs.raw(slot, index), storage_bytes(tensor)) for index, tensor in pairs)
 
     def broken_redzone(self, slot: int, num_slots: int = 1) -> str:
         """Which redzone does not hold its pattern any more; empty when all do."""

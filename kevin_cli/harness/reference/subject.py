@@ -99,7 +99,17 @@ def clone(tensor: torch.Tensor, device: torch.device | None = None) -> torch.Ten
 
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Bitwise equality of two one-dimensional tensors (NaN equals NaN)."""
-    return bool(torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8)))
+    return equal_bytes(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
+
+
+def equal_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Equality of two flat uint8 tensors, eight bytes at a time where they lie so."""
+    if len(a) != len(b):
+        return False
+    whole = len(a) // 8 * 8 if a.storage_offset() % 8 == b.storage_offset() % 8 == 0 else 0
+    if whole and not torch.equal(a[:whole].view(torch.int64), b[:whole].view(torch.int64)):
+        return False
+    return bool(torch.equal(a[whole:], b[whole:]))
 
 
 def synchronize(device: torch.device) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 import torch
 import torch.utils.cpp_extension  # part of being warm: half a second that no candidate has to wait for
 
+from kevin_cli.harness.allocation import keep_freed_memory
 from kevin_cli.harness.wire import CONSTRUCTION_SEED, Channel, ChannelClosed, Frame, Kind, pack_parameters
 from kevin_cli.harness.worker import extensions
 from kevin_cli.harness.worker.call import Caller, WrongForm, assemble
@@ -145,6 +146,7 @@ def main(fd: int) -> None:
     """Serve one candidate over the channel `fd` until `quit` or until the controller is gone."""
     channel, session = Channel.from_fd(fd), Session()
     _end_with_controller()
+    keep_freed_memory()
     _warm_up()
     channel.send(Kind.READY)
     while True:
