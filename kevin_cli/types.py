@@ -205,6 +205,8 @@ class Task:
     """Why there is no graph, when there is none."""
     training: bool = False
     """The mode in which the module is verified; `eval()` unless the user's code says otherwise."""
+    compulsory_bytes: int = 0
+    """What any implementation must read and write in one call; 0 when nobody counted."""
 
 
 # --- what a policy does ----------------------------------------------------------------------------
@@ -455,6 +457,33 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Roofline:
+    """How fast a task could be at best on this device, by what was measured there.
+
+    Williams, Waterman & Patterson, Roofline: An Insightful Visual Performance Model, CACM 52 (2009).
+    """
+
+    limit_us: float
+    limited_by: Literal["memory", "cache", "compute"]
+    """`cache`: everything fits into the last-level cache, so memory bandwidth does not bind."""
+    num_bytes: int
+    """Compulsory bytes of one call."""
+    num_flops: int
+    """Of the matrix products, convolutions and attention in the graph; 0 when there are none."""
+    bytes_per_s: float
+    flops_per_s: float
+    """The ceilings that were used; `flops_per_s` is 0 when there are no products."""
+    is_certain: bool = False
+    """Whether the limit binds any right kernel: far more bytes than the cache holds, all of them needed."""
+    believable_us: float = 0.0
+    """Any shorter time is impossible, caches granted; 0 when nothing that firm can be said."""
+
+    def share(self, time_us: float) -> float:
+        """How much of the limit a time reaches: 1 is all that the device can do."""
+        return self.limit_us / time_us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
     """What the judge found out about a task before any candidate was paid for."""
 
@@ -471,3 +500,5 @@ class TaskReport:
     device_name: str = ""
     versions: tuple[tuple[str, str], ...] = field(default=())
     """Program and version: torch, python, compiler, driver."""
+    roofline: Roofline | None = None
+    """`None` when the device could not be measured."""

@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -32,14 +33,17 @@ from kevin_cli.harness.examine import (
     follow_rules,
 )
 from kevin_cli.harness.faults import CandidateFault, ReferenceFault, ReferenceLost
+from kevin_cli.harness.limits import with_limit
 from kevin_cli.harness.opened import COMPILE, OpenedTask
 from kevin_cli.harness.quiet import Quiet
 from kevin_cli.harness.reference_side import ReferenceSide
+from kevin_cli.harness.roofline import why_impossible
 from kevin_cli.harness.sandbox import Sandbox, interpreter_folders
 from kevin_cli.harness.timing import Samples, compare_all
 from kevin_cli.harness.worker_side import Spare, Surroundings
 from kevin_cli.types import (
     Candidate,
+    Comparison,
     DeviceKind,
     Isolation,
     Outcome,
@@ -153,7 +157,8 @@ class LocalJudge:
         try:
             opened = await self._open_or_without_compile(task)
             async with self._quiet.measuring():
-                return await opening.with_report(opened, self._isolation())
+                opened = await opening.with_report(opened, self._isolation())
+                return await with_limit(opened, self._settings.cache)
         except ReferenceFault as fault:
             raise opening.as_error(fault) from fault
         except ReferenceLost as error:
@@ -199,7 +204,9 @@ class LocalJudge:
         report = await self.open_task(task)
         case = Case(task=task, candidate=candidate, final=final, tell=watch or _ignore)
         try:
-            case.findings.comparisons = compare_all(await self._stages(case), report.noise_floor)
+            comparisons = compare_all(await self._stages(case), report.noise_floor)
+            report = await self._refuse_impossible(report, comparisons)
+            case.findings.comparisons = comparisons
             outcome, detail, log = Outcome.CORRECT, "correct in every round", ""
         except BuildFault as fault:
             case.findings.build = fault.report
@@ -209,6 +216,18 @@ class LocalJudge:
         except (ReferenceLost, ReferenceFault, KevinError) as error:
             outcome, detail, log = Outcome.INFRA, str(error), ""
         return self._verdict(report, case.findings, outcome, detail, log, time.monotonic() - start)
+
+    async def _refuse_impossible(self, report: TaskReport, comparisons: Sequence[Comparison]) -> TaskReport:
+        """A time below what the device's memory allows is no time; the memory is measured again before that is said."""
+        if not why_impossible(report.roofline, comparisons):
+            return report
+        assert self._opened is not None
+        async with self._quiet.measuring():
+            self._opened = await with_limit(self._opened, self._settings.cache, again=True)
+        assert self._opened.report is not None
+        if why := why_impossible(self._opened.report.roofline, comparisons):
+            raise CandidateFault(Outcome.TAMPERED, why)
+        return self._opened.report
 
     def _verdict(
         self, report: TaskReport, findings: Findings, outcome: Outcome, detail: str, log: str, wall_s: float

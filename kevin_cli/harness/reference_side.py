@@ -72,6 +72,10 @@ class ReferenceSide:
     async def probe(self) -> dict[str, Any]:
         return await self._ask("probe")
 
+    async def ceilings(self, sizes: Sequence[int], precisions: Sequence[str]) -> dict[str, Any]:
+        """What the device can do: rates for working sets of so many bytes, and for products."""
+        return await self._ask("ceilings", sizes=list(sizes), precisions=list(precisions))
+
     async def calibrate(self, seed: int) -> dict[str, Any]:
         return await self._ask("calibrate", seed=seed)
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kevin_cli.records import from_plain, to_plain
+from kevin_cli.tasks.estimate import compulsory_bytes
 from kevin_cli.tasks.names import task_name
 from kevin_cli.types import Target, Task
 
@@ -25,7 +27,8 @@ def lower(target: Target, description: Mapping[str, Any]) -> Task:
         "digest": digest(target.class_name, description),
         "target": to_plain(target),
     }
-    return from_plain(Task, whole)
+    task = from_plain(Task, whole)
+    return replace(task, compulsory_bytes=compulsory_bytes(task))
 
 
 def digest(class_name: str, description: Mapping[str, Any]) -> str:

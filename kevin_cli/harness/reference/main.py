@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from kevin_cli.harness.allocation import keep_freed_memory
+from kevin_cli.harness.reference import ceilings
 from kevin_cli.harness.reference.block import BlockChecker
 from kevin_cli.harness.reference.check import as_checks, first_failure
 from kevin_cli.harness.reference.faults import TaskFault, short_error
@@ -64,6 +65,7 @@ class Session:
             "check_block": self.check_block,
             "baselines": self.baselines,
             "probe": self.probe,
+            "ceilings": lambda sizes, precisions: ceilings.measure(self.task.subject.device, sizes, precisions),
         }
         return operations[body["op"]](**arguments), ()
 

@@ -1,0 +1,125 @@
+"""The limit of an opened task: ceilings from disk where they are known, else measured by its reference.
+
+Ceilings are kept for each device, torch and size, and only ever raised: whoever is about to say that there
+is no room, or that a time is impossible, has them measured once more first. A device that can't be measured
+has no limit; that is no fault of the task.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kevin_cli.harness.faults import ReferenceFault
+from kevin_cli.harness.opened import OpenedTask
+from kevin_cli.harness.roofline import Ceilings, flops_by_precision, roofline, why_no_room
+from kevin_cli.harness.timing import exclusive
+from kevin_cli.types import DeviceKind, TaskReport
+
+MIN_BYTES, MAX_BYTES = 1 << 20, 1 << 30
+"""Working sets that are measured; a task's own size is rounded up to a power of two between them."""
+MEMORY_CACHES = 8
+"""Memory itself is measured with so many times the cache."""
+CACHE_UNKNOWN_BYTES = 64 << 20
+PRODUCTS = ("float32", "tf32", "float16", "bfloat16", "float64")
+FOLDER = "ceilings"
+
+
+async def with_limit(opened: OpenedTask, cache: Path, *, again: bool = False) -> OpenedTask:
+    """The task with a roofline in its report; `again` measures what is known already once more."""
+    assert opened.report is not None
+    place = _place(cache, opened)
+    known = load(place)
+    try:
+        async with exclusive(opened.task.contract.device):
+            found, tf32 = await _ceilings(opened, known, again=again)
+    except ReferenceFault:
+        return replace(opened, report=replace(opened.report, roofline=None))
+    if found != known:
+        store(place, found, opened.report)
+    report = replace(opened.report, roofline=None)
+    limit = roofline(opened.task, found, tf32=tf32, weak_check=report.weak_check)
+    limited = replace(opened, report=replace(report, roofline=limit))
+    if not again and limited.report is not None and why_no_room(limited.report):
+        return await with_limit(limited, cache, again=True)
+    return limited
+
+
+async def _ceilings(opened: OpenedTask, known: Ceilings, *, again: bool) -> tuple[Ceilings, bool]:
+    """What is known with what was missing, and whether the user's module computes float32 products in TF32."""
+    device = await opened.reference.ceilings([], [])
+    found = known.merged(Ceilings(cache_bytes=device["cache_bytes"]))
+    tf32 = bool(device["tf32"])
+    sizes = wanted_sizes(opened.task.compulsory_bytes, found.cache_bytes)
+    precisions = [name for name in flops_by_precision(opened.task, tf32=tf32) if name in PRODUCTS]
+    if not again:
+        sizes = [size for size in sizes if size not in dict(found.bytes_per_s)]
+        precisions = [name for name in precisions if name not in dict(found.flops_per_s)]
+    if sizes or precisions:
+        measured = _read(await opened.reference.ceilings(sizes, precisions))
+        if len(measured.bytes_per_s) < len(sizes):
+            raise ReferenceFault("there is no memory left to measure it", "", "internal")
+        found = found.merged(measured)
+    return found, tf32
+
+
+def wanted_sizes(num_bytes: int, cache_bytes: int) -> list[int]:
+    """Memory itself, and the task's own size when the cache may hold it."""
+    beyond = _rounded(MEMORY_CACHES * (cache_bytes or CACHE_UNKNOWN_BYTES))
+    return sorted({beyond, _rounded(num_bytes)} if num_bytes <= cache_bytes else {beyond})
+
+
+def _rounded(num_bytes: int) -> int:
+    """The power of two at or above, between the bounds."""
+    return min(MAX_BYTES, max(MIN_BYTES, 1 << max(0, num_bytes - 1).bit_length()))
+
+
+def _read(answer: dict[str, Any]) -> Ceilings:
+    return Ceilings(
+        cache_bytes=int(answer["cache_bytes"]),
+        bytes_per_s=tuple(sorted((int(size), float(rate)) for size, rate in answer["bytes_per_s"])),
+        flops_per_s=tuple(sorted((str(name), float(rate)) for name, rate in answer["flops_per_s"])),
+    )
+
+
+# --- on disk ---------------------------------------------------------------------------------------
+
+
+def _place(cache: Path, opened: OpenedTask) -> Path:
+    """One file for each device and torch; a CPU is another one with other threads."""
+    assert opened.report is not None
+    kind = opened.task.contract.device
+    threads = len(os.sched_getaffinity(0)) if kind is DeviceKind.CPU else 0
+    torch = dict(opened.report.versions).get("torch", "")
+    key = json.dumps([kind.value, opened.report.device_name, torch, threads])
+    return cache / FOLDER / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+
+
+def load(place: Path) -> Ceilings:
+    """Nothing, when nothing is there or it cannot be read."""
+    try:
+        return _read(json.loads(place.read_text()))
+    except (OSError, ValueError, KeyError, TypeError):
+        return Ceilings(cache_bytes=0)
+
+
+def store(place: Path, ceilings: Ceilings, report: TaskReport) -> None:
+    """Whole or not at all; whoever comes later is right too."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    plain = {
+        "device_name": report.device_name,
+        "versions": dict(report.versions),
+        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cache_bytes": ceilings.cache_bytes,
+        "bytes_per_s": ceilings.bytes_per_s,
+        "flops_per_s": ceilings.flops_per_s,
+    }
+    with tempfile.NamedTemporaryFile("w", dir=place.parent, delete=False) as file:
+        file.write(json.dumps(plain, indent=1) + "\n")
+    os.replace(file.name, place)
