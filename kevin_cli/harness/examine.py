@@ -7,7 +7,7 @@ collected in `Findings`, so that a verdict says everything up to the point that 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,7 +107,7 @@ async def examine(
     findings.seeds = (*findings.seeds, *verified.seeds)
     findings.checks = verified.checks
     tell(Stage.TIMING)
-    return await _time(opened, worker, plan)
+    return await _time(opened, worker, plan, lambda: tell(Stage.WAITING))
 
 
 async def _map(opened: OpenedTask, worker: WorkerSide, built: Built) -> Pairs:
@@ -118,12 +118,12 @@ async def _map(opened: OpenedTask, worker: WorkerSide, built: Built) -> Pairs:
         raise CandidateFault(Outcome.REJECTED, "the candidate's weights cannot be mapped", str(error)) from error
 
 
-async def _time(opened: OpenedTask, worker: WorkerSide, plan: Plan) -> Samples:
+async def _time(opened: OpenedTask, worker: WorkerSide, plan: Plan, waits: Callable[[], None]) -> Samples:
     async def after(slots: Sequence[int]) -> None:
         await _check_block(opened, slots)
 
     sides = [*opened.baseline_sides(), Side(CANDIDATE, worker.run, after)]
-    return await measure(opened.reference, sides, plan)
+    return await measure(opened.reference, sides, plan, waits)
 
 
 async def _check_block(opened: OpenedTask, slots: Sequence[int]) -> None:

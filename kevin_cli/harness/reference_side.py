@@ -15,6 +15,7 @@ from typing import Any
 from kevin_cli.errors import MachineError
 from kevin_cli.harness.faults import ReferenceFault, ReferenceLost, last_line
 from kevin_cli.harness.program import Launch, Program, Reply
+from kevin_cli.harness.steady import steady_environment
 from kevin_cli.harness.wire import LARGE_CAP_BYTES, ChannelClosed, DeadlineExceeded, Kind, ProtocolError
 
 READY_TIMEOUT_S = 120.0
@@ -140,4 +141,4 @@ def _cannot_start(python: str, printed: str) -> MachineError:
 
 def reference_launch(python: str) -> Launch:
     """The user's module runs in the user's own surroundings."""
-    return Launch(program="reference", python=python, env=dict(os.environ), cwd=Path.cwd())
+    return Launch(program="reference", python=python, env=steady_environment(os.environ), cwd=Path.cwd())

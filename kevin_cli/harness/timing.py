@@ -2,9 +2,9 @@
 
 A round fills the slots with fresh inputs and gives every side one block over the same slots, in random
 order: a short warm request on other slots, then the clocked request. While a block is clocked only one
-process works; the others wait for their channel. After a candidate's block all of its outputs are
-verified, so skipping work in a timed call is found out. What a round trip and the copies of the outputs
-cost is measured in the reference and taken off both sides alike.
+process works; the others wait for their channel. After a candidate's block its outputs are verified, so
+skipping work in a timed call is found out. What a round trip and the copies of the outputs cost is
+measured in the reference, as one more side of each round, and its median is taken off all sides alike.
 
 Not promised: device time without launch overhead. This is the time until the result is there.
 """
@@ -12,6 +12,8 @@ Not promised: device time without launch overhead. This is the time until the re
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import math
 import random
 import tempfile
@@ -21,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from kevin_cli.harness.quiet import until_idle
 from kevin_cli.harness.reference_side import ReferenceSide
@@ -36,13 +38,18 @@ Samples = dict[str, list[float]]
 CANDIDATE = "candidate"
 EAGER = "eager"
 AGAIN = "eager again"
+STUB = "copy"
+"""The reference's baseline that only copies outputs."""
 MIN_ROUNDS = 12
 MAX_ROUNDS = 36
-TIME_BUDGET_S = 8.0
+TIME_BUDGET_S = {DeviceKind.CPU: 4.0, DeviceKind.CUDA: 1.5}
 """After the minimum of rounds, no further round begins when this much time has gone."""
 TARGET_HALF_WIDTH = 0.01
 """Rounds stop, after the minimum, when every interval is this narrow."""
-BLOCK_NS = {DeviceKind.CPU: 5_000_000, DeviceKind.CUDA: 2_000_000}
+BLOCK_NS = {DeviceKind.CPU: 10_000_000, DeviceKind.CUDA: 15_000_000}
+"""The fastest side's block lasts so long where there are slots enough."""
+WARM_NS = {DeviceKind.CPU: 0, DeviceKind.CUDA: 5_000_000}
+"""A device that rested lowers its clock, and the first calls after another context had it are slow."""
 MAX_BLOCK_NS = 400_000_000
 START_PATIENCE_S = 15.0
 """How long the start of the next worker or build program is waited for before timing begins."""
@@ -50,7 +57,9 @@ BLOCK_PATIENCE_S = 0.5
 """How long the threads of the side before may go on spinning."""
 MIN_NOISE_FLOOR = {DeviceKind.CPU: 0.02, DeviceKind.CUDA: 0.005}
 NUM_WARM = 3
-"""Slots of the warm request before a clocked one, where there are as many."""
+"""Slots of the warm request before a clocked one, where there are as many; and its calls at least."""
+MAX_WARM = 512
+LOCK_POLL_S = 0.01
 KEPT_SHARE = 0.1
 """At least this share of a block's raw time is kept when the stub's time is taken off."""
 
@@ -73,68 +82,99 @@ class Plan:
     num_slots: int
     min_rounds: int = MIN_ROUNDS
     max_rounds: int = MAX_ROUNDS
-    time_budget_s: float = TIME_BUDGET_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks:
+    """How long the requests of a round are, in calls."""
+
+    size: int
+    num_warm: int
+
+
+def _nobody_told() -> None:
+    """Nobody wants to know that we wait."""
 
 
 @asynccontextmanager
-async def exclusive(device: DeviceKind) -> AsyncIterator[None]:
-    """Nobody else on this machine times on the device while this is held; it ends with its holder."""
+async def exclusive(device: DeviceKind, waits: Callable[[], None] = _nobody_told) -> AsyncIterator[None]:
+    """Nobody else on this machine times on the device while this is held; it ends with its holder.
+
+    `waits` is called once when somebody else has it. Waiting can be cancelled.
+    """
     folder = Path(tempfile.gettempdir()) / "kevin-locks"
     folder.mkdir(mode=0o777, exist_ok=True)
     lock = FileLock(folder / f"{device.value}.lock", mode=0o666, thread_local=False)
-    await asyncio.to_thread(lock.acquire, poll_interval=0.005)
+    told = False
+    while not _taken(lock):
+        if not told:
+            waits()
+        told = True
+        await asyncio.sleep(LOCK_POLL_S)
     try:
         yield
     finally:
         lock.release()
 
 
-async def measure(reference: ReferenceSide, sides: Sequence[Side], plan: Plan) -> Samples:
+def _taken(lock: FileLock) -> bool:
+    with contextlib.suppress(Timeout):
+        lock.acquire(blocking=False)
+    return bool(lock.is_locked)
+
+
+async def measure(
+    reference: ReferenceSide, sides: Sequence[Side], plan: Plan, waits: Callable[[], None] = _nobody_told
+) -> Samples:
     """µs per call of every side, one sample a round; the n-th samples of all sides belong together."""
     if plan.device is DeviceKind.CPU:
         await until_idle(START_PATIENCE_S)
-    size = await _block_size(reference, sides, plan)
-    stub_us = await _stub_us(reference, plan, size)
-    samples: Samples = {side.name: [] for side in sides}
+    blocks = await _block_sizes(reference, sides, plan)
+    timed = [*sides, Side(STUB, lambda slots: reference.run(STUB, slots))]
+    raw_us: Samples = {side.name: [] for side in timed}
     start = asyncio.get_running_loop().time()
-    while not _enough(samples, plan, asyncio.get_running_loop().time() - start):
-        raw = await _round(reference, sides, plan, size)
-        for name, elapsed_ns in raw.items():
-            raw_us = elapsed_ns / 1e3 / size
-            samples[name].append(max(raw_us - stub_us, KEPT_SHARE * raw_us))
-    return samples
+    while not _enough(raw_us, sides, plan, asyncio.get_running_loop().time() - start):
+        for name, elapsed_ns in (await _round(reference, timed, plan, blocks, waits)).items():
+            raw_us[name].append(elapsed_ns / 1e3 / blocks.size)
+    # The median: one disturbed block of the stub must not move the sample of a whole round.
+    stub_us = median(raw_us[STUB])
+    return {side.name: [max(us - stub_us, KEPT_SHARE * us) for us in raw_us[side.name]] for side in sides}
 
 
-async def _round(reference: ReferenceSide, sides: Sequence[Side], plan: Plan, size: int) -> dict[str, int]:
-    """One block of every side over the same fresh slots, in random order."""
-    used = min(plan.num_slots, size + NUM_WARM)
+async def _round(
+    reference: ReferenceSide, timed: Sequence[Side], plan: Plan, blocks: Blocks, waits: Callable[[], None]
+) -> dict[str, int]:
+    """One block of every side, and of the stub, over the same fresh slots, in random order."""
+    used = min(plan.num_slots, blocks.size + NUM_WARM)
     slots = random.SystemRandom().sample(range(used), used)
-    block, others = slots[:size], slots[size:]
+    block, others = slots[: blocks.size], slots[blocks.size :]
     await reference.fill(secret_seed(), used)
     elapsed = {}
-    async with exclusive(plan.device):
-        for side in random.SystemRandom().sample(list(sides), len(sides)):
-            elapsed[side.name] = await _block(side, block, others, plan)
+    async with exclusive(plan.device, waits):
+        for side in random.SystemRandom().sample(list(timed), len(timed)):
+            elapsed[side.name] = await _block(side, block, others, plan, blocks.num_warm)
     return elapsed
 
 
-async def _block(side: Side, block: Sequence[int], others: Sequence[int], plan: Plan) -> int:
+async def _block(side: Side, block: Sequence[int], others: Sequence[int], plan: Plan, num_warm: int) -> int:
     if plan.device is DeviceKind.CPU:
         await until_idle(BLOCK_PATIENCE_S)
-    await side.run(others)
+    await side.run([slot for slot, _ in zip(itertools.cycle(others), range(num_warm), strict=False)])
     elapsed_ns = await side.run(block)
     if side.after is not None:
         await side.after([*others, *block])
     return elapsed_ns
 
 
-async def _block_size(reference: ReferenceSide, sides: Sequence[Side], plan: Plan) -> int:
+async def _block_sizes(reference: ReferenceSide, sides: Sequence[Side], plan: Plan) -> Blocks:
     """Calls in a block, so that the fastest side lasts long enough and the slowest not too long."""
     await reference.fill(secret_seed(), min(4, plan.num_slots))
     per_call = [await _estimate_ns(side, plan) for side in sides]
     wanted = BLOCK_NS[plan.device] / min(per_call)
     allowed = MAX_BLOCK_NS / max(per_call)
-    return max(1, min(round(wanted), int(allowed), plan.num_slots - 1))
+    warm = WARM_NS[plan.device] / max(per_call)
+    size = max(1, min(round(wanted), int(allowed), plan.num_slots - 1))
+    return Blocks(size=size, num_warm=max(NUM_WARM, min(round(warm), MAX_WARM)))
 
 
 async def _estimate_ns(side: Side, plan: Plan) -> float:
@@ -147,21 +187,14 @@ async def _estimate_ns(side: Side, plan: Plan) -> float:
     return max(1.0, min(elapsed) / len(slots))
 
 
-async def _stub_us(reference: ReferenceSide, plan: Plan, size: int) -> float:
-    """What a block costs besides the calls, in µs per call: round trip, loop, copies of the outputs."""
-    slots = list(range(size))
-    elapsed = [await reference.run("copy", slots) for _ in range(MIN_ROUNDS)]
-    return median(elapsed) / 1e3 / size
-
-
-def _enough(samples: Samples, plan: Plan, elapsed_s: float) -> bool:
-    num_rounds = len(next(iter(samples.values())))
+def _enough(raw_us: Samples, sides: Sequence[Side], plan: Plan, elapsed_s: float) -> bool:
+    num_rounds = len(raw_us[STUB])
     if num_rounds < plan.min_rounds:
         return False
-    if num_rounds >= plan.max_rounds or elapsed_s > plan.time_budget_s:
+    if num_rounds >= plan.max_rounds or elapsed_s > TIME_BUDGET_S[plan.device]:
         return True
-    last = list(samples)[-1]
-    return all(_half_width(samples[name], samples[last]) < TARGET_HALF_WIDTH for name in samples if name != last)
+    *others, last = (raw_us[side.name] for side in sides)
+    return all(_half_width(other, last) < TARGET_HALF_WIDTH for other in others)
 
 
 def _half_width(baseline: Sequence[float], candidate: Sequence[float]) -> float:

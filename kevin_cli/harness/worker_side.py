@@ -20,6 +20,7 @@ from kevin_cli.harness.faults import CandidateFault, last_line
 from kevin_cli.harness.program import Launch, Program, Reply
 from kevin_cli.harness.reference_side import Arenas
 from kevin_cli.harness.sandbox import Sandbox
+from kevin_cli.harness.steady import steady_environment
 from kevin_cli.harness.wire import (
     ChannelClosed,
     DeadlineExceeded,
@@ -152,7 +153,7 @@ class WorkerSide:
 
 
 def _launch(around: Surroundings, home: Path, inbox: Path) -> Launch:
-    env = around.sandbox.environment(home)
+    env = steady_environment(around.sandbox.environment(home))
     if around.device is DeviceKind.CPU:
         env["CUDA_VISIBLE_DEVICES"] = ""
     wrap = around.sandbox.wrap(readable=[inbox], gpu=around.device is DeviceKind.CUDA)

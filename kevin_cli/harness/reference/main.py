@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 
-from kevin_cli.harness.allocation import keep_freed_memory
 from kevin_cli.harness.reference import ceilings
 from kevin_cli.harness.reference.block import BlockChecker
 from kevin_cli.harness.reference.check import as_checks, first_failure
@@ -30,6 +29,7 @@ from kevin_cli.harness.reference.nulls import show_nulls
 from kevin_cli.harness.reference.numerics import Compared
 from kevin_cli.harness.reference.subject import Subject
 from kevin_cli.harness.reference.task import Contents, Task, is_random
+from kevin_cli.harness.steady import keep_freed_memory
 from kevin_cli.harness.wire import Channel, ChannelClosed, Frame, Kind
 
 Json = dict[str, Any]

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 import torch.utils.cpp_extension  # part of being warm: half a second that no candidate has to wait for
 
-from kevin_cli.harness.allocation import keep_freed_memory
+from kevin_cli.harness.steady import keep_freed_memory
 from kevin_cli.harness.wire import CONSTRUCTION_SEED, Channel, ChannelClosed, Frame, Kind, pack_parameters
 from kevin_cli.harness.worker import extensions
 from kevin_cli.harness.worker.call import Caller, WrongForm, assemble

@@ -4,13 +4,32 @@ A small reference of our own stands in for the process, so that what it is asked
 """
 
 import asyncio
+import tempfile
 
 import pytest
 
-from kevin_cli.harness.timing import AGAIN, CANDIDATE, EAGER, MIN_ROUNDS, Plan, Side, compare_all, floor_of, measure
+from kevin_cli.harness.timing import (
+    AGAIN,
+    CANDIDATE,
+    EAGER,
+    MIN_ROUNDS,
+    STUB,
+    Plan,
+    Side,
+    compare_all,
+    exclusive,
+    floor_of,
+    measure,
+)
 from kevin_cli.types import DeviceKind
 
 US = 1000
+
+
+@pytest.fixture(autouse=True)
+def no_other_kevin(tmp_path, monkeypatch):
+    """The lock of this machine is left alone."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 class Recorded:
@@ -50,28 +69,51 @@ def test_a_tenth_of_the_raw_time_is_kept_however_fast_a_side_is():
     assert min(samples[CANDIDATE]) > 0
 
 
+def rounds_of(reference):
+    """What was asked for in each round, estimates left out: the fill, then (name, *slots) of every request."""
+    fills = [place for place, asked in enumerate(reference.asked) if asked[0] == "fill"][1:]
+    return [reference.asked[start:stop] for start, stop in zip(fills, [*fills[1:], None], strict=True)]
+
+
 def test_every_round_has_fresh_inputs_and_the_same_slots_for_every_side():
     reference = Recorded({EAGER: 300.0, CANDIDATE: 300.0})
     measured(reference, [reference.side(EAGER), reference.side(CANDIDATE)])
     seeds = [asked[1] for asked in reference.asked if asked[0] == "fill"]
     assert len(set(seeds)) == len(seeds) == MIN_ROUNDS + 1
-    start = reference.asked.index(next(a for a in reference.asked if a[0] == "copy")) + MIN_ROUNDS
-    rounds = reference.asked[start:]
-    for number in range(MIN_ROUNDS):
-        fill, *runs = rounds[number * 5 : number * 5 + 5]
-        assert fill[0] == "fill"
-        assert {run[0] for run in runs} == {EAGER, CANDIDATE}
-        assert runs[0][1:] == runs[2][1:], "the warm requests use the same slots"
-        assert runs[1][1:] == runs[3][1:], "the clocked requests use the same slots"
-        assert not set(runs[0][1:]) & set(runs[1][1:])
+    for _, *runs in rounds_of(reference):
+        warm, clocked = runs[::2], runs[1::2]
+        assert {run[0] for run in clocked} == {EAGER, CANDIDATE, STUB}
+        assert [run[0] for run in warm] == [run[0] for run in clocked]
+        assert len({run[1:] for run in warm}) == 1, "the warm requests use the same slots"
+        assert len({run[1:] for run in clocked}) == 1, "the clocked requests use the same slots"
+        assert not set(warm[0][1:]) & set(clocked[0][1:])
+
+
+def test_the_warm_request_before_a_block_lasts_until_the_clock_of_a_device_is_up():
+    reference = Recorded({EAGER: 100.0})
+    measured(reference, [reference.side(EAGER)])
+    for _, warm, clocked, *_ in rounds_of(reference):
+        assert (len(warm) - 1) * 100 >= 5_000
+        assert len(set(clocked)) == len(clocked), "no slot is clocked twice"
 
 
 def test_the_order_of_the_sides_changes():
     reference = Recorded({EAGER: 300.0, CANDIDATE: 300.0})
     measured(reference, [reference.side(EAGER), reference.side(CANDIDATE)], min_rounds=40, max_rounds=40)
-    names = [asked[0] for asked in reference.asked if asked[0] != "fill"]
-    firsts = names[names.index("copy") + MIN_ROUNDS :: 4]
-    assert set(firsts) == {EAGER, CANDIDATE}
+    assert {runs[1][0] for runs in rounds_of(reference)} == {EAGER, CANDIDATE, STUB}
+
+
+def test_one_disturbed_block_of_the_stub_moves_no_sample():
+    reference = Recorded({EAGER: 200.0}, overhead_us=500.0)
+    calm, count = reference.run, iter(range(10**6))
+
+    async def disturbed(name, slots):
+        elapsed_ns = await calm(name, slots)
+        return elapsed_ns * 50 if name == STUB and next(count) == 9 else elapsed_ns
+
+    reference.run = disturbed
+    samples = measured(reference, [Side(EAGER, lambda slots: calm(EAGER, slots))])
+    assert samples[EAGER] == pytest.approx([200.0] * MIN_ROUNDS, rel=0.01)
 
 
 def test_outputs_are_verified_after_every_clocked_block():
@@ -87,16 +129,20 @@ def test_outputs_are_verified_after_every_clocked_block():
     assert all(set(block) <= set(checked) for block, checked in zip(clocked[-1::-2], verified[::-1], strict=False))
 
 
+def block_sizes(reference):
+    return {len(runs[2]) - 1 for runs in rounds_of(reference)}
+
+
 def test_blocks_last_long_enough_within_the_slots():
-    reference = Recorded({EAGER: 100.0})
+    reference = Recorded({EAGER: 1000.0})
     measured(reference, [reference.side(EAGER)], num_slots=256)
-    assert {len(asked) - 1 for asked in reference.asked if asked[0] == "copy"} == {20}
+    assert block_sizes(reference) == {15}
 
 
 def test_a_task_with_two_slots_is_timed_one_call_at_a_time():
     reference = Recorded({EAGER: 10.0})
     measured(reference, [reference.side(EAGER)], num_slots=2)
-    assert {len(asked) - 1 for asked in reference.asked if asked[0] == "copy"} == {1}
+    assert block_sizes(reference) == {1}
 
 
 def test_noise_prolongs_the_measurement_up_to_the_limit():
@@ -125,3 +171,34 @@ def test_the_candidate_is_compared_with_every_baseline():
         ("compile", pytest.approx(1.5)),
     ]
     assert all(c.candidate_timing.num_samples == 24 for c in found)
+
+
+def test_waiting_for_another_kevin_is_told_once_and_can_be_cancelled():
+    told = []
+
+    async def waits():
+        async with exclusive(DeviceKind.CPU):
+            second = asyncio.create_task(hold(told))
+            await asyncio.sleep(0.1)
+            second.cancel()
+            await asyncio.wait([second], timeout=1.0)
+            return second.cancelled()
+
+    assert asyncio.run(waits())
+    assert told == ["waiting"]
+
+
+def test_the_lock_passes_on_and_nobody_is_told_who_need_not_wait():
+    told = []
+
+    async def in_turn():
+        await hold(told)
+        await asyncio.gather(hold(told), hold(told))
+
+    asyncio.run(in_turn())
+    assert told == ["waiting"], "only the second of the two at once"
+
+
+async def hold(told):
+    async with exclusive(DeviceKind.CPU, lambda: told.append("waiting")):
+        await asyncio.sleep(0.02)
