@@ -13,8 +13,10 @@ from kevin_cli.harness.verify import secret_seed
 from kevin_cli.types import DeviceKind, Target, Task, TaskReport
 
 COMPILE = "compile"
-ARENA_BYTES = {DeviceKind.CPU: 192 << 20, DeviceKind.CUDA: 1 << 30}
-"""More than three times the last-level cache of what is usual, so that rotating slots leave it cold."""
+ARENA_BYTES = {DeviceKind.CPU: 192 << 20, DeviceKind.CUDA: 12 << 30}
+"""More than three times the last-level cache of what is usual, so that rotating slots leave it cold; on a
+GPU enough for a block of ten calls with half a gigabyte each way (the reference takes no more than a part
+of what is free)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,12 +13,14 @@ import torch
 from kevin_cli.harness.reference.errors import Relative
 from kevin_cli.harness.reference.float64 import HighPrecision, Reference64
 from kevin_cli.harness.reference.inputs import nudge
-from kevin_cli.harness.reference.numerics import Compared, Expected, compare, few_threads
+from kevin_cli.harness.reference.numerics import FLIP_SHARE, Compared, Expected, compare, few_threads
 from kevin_cli.harness.reference.quick import surely_right
 from kevin_cli.harness.reference.subject import Subject
 from kevin_cli.harness.reference.tolerance import HALF
 
 NUDGES = ("up", "down", "mixed", "mixed again")
+TAIL = 1 << 17
+"""Elements, or two flips' shares: what is looked at first of an answer that is expected to be wrong."""
 NEAR_MISS = 30.0
 """Times the bound: an RMS error above this is not looked at again."""
 
@@ -52,6 +55,20 @@ class Checker:
             return [Compared(passed=False, kind="values", detail="there is no element to compare") for _ in given]
         near = _Near(self._subject, self._reference, answer.inputs)
         return [self._compare_one(tensor, answer, near, index) for index, tensor in enumerate(given)]
+
+    def is_far_off(self, given: Sequence[torch.Tensor], answer: Answer) -> bool:
+        """Whether the end of some large output alone has more wrong elements than flips could explain."""
+        for tensor, own, high in zip(given, answer.own, answer.high.outputs, strict=True):
+            size = max(TAIL, math.ceil(2 * FLIP_SHARE * tensor.numel()))
+            if tensor.numel() <= size or not tensor.is_floating_point() or high.device != tensor.device:
+                continue
+            tail, own_tail, high_tail = (part.reshape(-1)[-size:] for part in (tensor, own, high))
+            factor = answer.high.floor_factor
+            found = compare(tail, Expected(own=own_tail, high=high_tail, half=self._is_half(), floor_factor=factor))
+            many = found.wrong is not None and len(found.wrong) > FLIP_SHARE * tensor.numel()
+            if many and (found.kind == "nan" or found.rms_error > NEAR_MISS * found.bound):
+                return True
+        return False
 
     def _compare_one(self, given: torch.Tensor, answer: Answer, near: _Near, index: int) -> Compared:
         """Once; and when that is a near miss, again with the module's error on neighbouring inputs known.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +57,8 @@ class Task:
 
     def open(self, max_bytes: int) -> Slots:
         subject, specs = self.subject, self.weights.specs
-        self._slots = open_slots(subject.input_specs, subject.output_specs, specs, str(subject.device), max_bytes)
+        fitting = min(max_bytes, _affordable_bytes(subject.device))
+        self._slots = open_slots(subject.input_specs, subject.output_specs, specs, str(subject.device), fitting)
         self._baselines = None
         self.weights.write(self._slots)
         return self._slots
@@ -65,6 +67,13 @@ class Task:
         """The inputs that the slot was given, from our own memory."""
         contents = self.contents[slot]
         return self.plan.fill(contents.fill_seed, slot) if contents.kept is None else contents.kept
+
+
+def _affordable_bytes(device: torch.device) -> int:
+    """A quarter of the free memory of a GPU: float64 runs, both contexts and the candidate need the rest."""
+    if device.type != "cuda":
+        return sys.maxsize
+    return int(torch.cuda.mem_get_info(device)[0]) // 4
 
 
 def is_random(task: Task, seed: int) -> bool:
