@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kevin_cli import __version__
 from kevin_cli.errors import ExitCode, KevinError
 from kevin_cli.types import Isolation, Rules
 
@@ -55,9 +56,7 @@ Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Every diff; trac
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        typer.echo(f"kevin {version('kevin-cli')}")
+        typer.echo(f"kevin {__version__}")
         raise typer.Exit
 
 
