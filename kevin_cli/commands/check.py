@@ -56,7 +56,7 @@ async def _check(order: Order, target: Target, candidate: Candidate) -> int:
 
 def _tell(order: Order, session: Session, verdict: Verdict) -> int:
     if order.as_json:
-        print_object(check_object(session.task, verdict, order.settings.baseline))
+        print_object(check_object(session.task, verdict, session.report, order.settings.baseline))
     else:
         order.screen.result(verdict_block(verdict, session.report, "the candidate"))
     if verdict.outcome is Outcome.INFRA:

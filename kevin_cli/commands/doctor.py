@@ -22,10 +22,14 @@ from kevin_cli.settings import Settings
 from kevin_cli.show.findings import Finding, finding_lines
 from kevin_cli.show.words import plus_minus, speed_word
 from kevin_cli.tasks.target import find_python
-from kevin_cli.types import Candidate, DeviceKind, Rules, Target
+from kevin_cli.types import Candidate, DeviceKind, Roofline, Rules, Target, Verdict
 
 BLOCKING = ("torch", "timing", "disk", "ninja")
 """Without these nothing works; a compiler is needed for whichever device was chosen."""
+
+WIDE = {DeviceKind.CPU: 0.10, DeviceKind.CUDA: 0.02}
+"""An interval with a longer arm than this hides most gains that a kernel could have."""
+QUIET_FIX = "stop other work on this machine, and run this again"
 
 MODULE = """import torch
 from torch import nn
@@ -99,18 +103,27 @@ async def _self_timing(order: Order, python: str, folder: Path) -> Finding:
     try:
         device = choose_device(order.settings.device, python).kind
         async with sessions.open_judge(order.settings, target, device, Rules.LIBRARY) as judge:
-            verdict = await judge.judge(await sessions.lower_target(judge, target), candidate)
+            task = await sessions.lower_target(judge, target)
+            verdict, report = await judge.judge(task, candidate), await judge.open_task(task)
     except KevinError as error:
         return Finding("timing", "missing", error.message, error.hint)
+    return timing_finding(verdict, device, report.roofline)
+
+
+def timing_finding(verdict: Verdict, device: DeviceKind, limit: Roofline | None) -> Finding:
+    """What eager against itself says about the timing: that it decides nothing wrong, and anything at all."""
     comparison = verdict.against("eager")
     if comparison is None:
         return Finding(
             "timing", "missing", f"{verdict.outcome.value}: {verdict.detail}", "report this, with this output"
         )
     text = f"eager against itself on {device.value}: {speed_word(comparison)} ({plus_minus(comparison)})"
-    if speed_word(comparison) == "no difference":
-        return Finding("timing", "ok", text)
-    return Finding("timing", "warn", text, "stop other work on this machine, and run this again")
+    text += f"; {limit.bytes_per_s / 1e9:.1f} GB/s" if limit else ""
+    if speed_word(comparison) != "no difference":
+        return Finding("timing", "warn", text, QUIET_FIX)
+    if max(comparison.high - comparison.median, comparison.median - comparison.low) > WIDE[device]:
+        return Finding("timing", "warn", f"{text}; only large gains can be told here", QUIET_FIX)
+    return Finding("timing", "ok", text)
 
 
 def _is_usable(findings: Sequence[Finding]) -> bool:

@@ -11,11 +11,13 @@ from typing import Any
 from kevin_cli.commands import session as sessions
 from kevin_cli.commands.report import Ended, optimize_object, print_object
 from kevin_cli.commands.session import Order, Session
-from kevin_cli.errors import ExitCode, NothingToOptimizeError
+from kevin_cli.errors import ExitCode, NothingToOptimizeError, UsageError
+from kevin_cli.harness.roofline import why_no_room
+from kevin_cli.package.sources import local_imports
 from kevin_cli.package.write import package_path, refuse_foreign, write
 from kevin_cli.policies.choose import Choice, choose
 from kevin_cli.refine.journal import Journal, open_run
-from kevin_cli.refine.prompt import Setting, opens_think, renderer
+from kevin_cli.refine.prompt import Setting, opens_think, prompt_budget, renderer
 from kevin_cli.refine.result import RunResult
 from kevin_cli.refine.run import optimize as run_loop
 from kevin_cli.refine.settings import RunSettings
@@ -23,7 +25,7 @@ from kevin_cli.settings import Settings
 from kevin_cli.show.final import ending_block
 from kevin_cli.show.live import Progress
 from kevin_cli.tasks.names import task_name
-from kevin_cli.types import DeviceKind, Policy, Target
+from kevin_cli.types import DeviceKind, Policy, Target, Task, TaskReport
 
 EXIT_CODES = {
     "faster": ExitCode.OK,
@@ -44,8 +46,12 @@ def run(target: str, flags: Mapping[str, Any]) -> int:
 
 
 async def _optimize(order: Order, target: Target) -> Ended:
-    device = sessions.find_device(order.settings, target, order.screen)
-    choice = await choose(order.settings.model or None, order.settings.endpoint or None, device=device)
+    settings = order.settings
+    refuse_unpackable(target)
+    device = sessions.find_device(settings, target, order.screen)
+    choice = await choose(
+        settings.model or None, settings.endpoint or None, device=device, rules=settings.rules, seed=settings.seed
+    )
     try:
         return await _with_judge(order, target, device, choice)
     except NothingToOptimizeError as error:
@@ -55,7 +61,7 @@ async def _optimize(order: Order, target: Target) -> Ended:
             task=task_name(target),
             device=device.value,
             outcome="nothing_to_optimize",
-            baseline=order.settings.baseline,
+            baseline=settings.baseline,
             policy=choice.reason,
             note=error.message,
         )
@@ -66,15 +72,42 @@ async def _with_judge(order: Order, target: Target, device: DeviceKind, choice: 
         task = await sessions.lower_target(judge, target)
         refuse_foreign(package_path(task, order.settings.out))
         session = await sessions.open_session(judge, task, order.screen)
+        if why := why_no_room(session.report, order.settings.baseline):
+            return no_room(order, choice.reason, task, session.report, why)
         order.screen.say(f"model: {choice.reason}")
         return await _search(order, choice, session)
 
 
+def refuse_unpackable(target: Target) -> None:
+    """Raises `UsageError` for a file whose package could not stand alone, before anything is paid for."""
+    try:
+        local_imports(Path(target.path))
+    except SyntaxError as error:
+        raise UsageError(
+            f"{error.filename or target.path}: this Python cannot read it: {error.msg}",
+            "run kevin with a Python at least as new as the module's",
+        ) from error
+
+
+def no_room(order: Order, policy: str, task: Task, report: TaskReport, why: str) -> Ended:
+    """The end before any model is paid for."""
+    if not order.as_json:
+        raise NothingToOptimizeError(why, "a larger module around this one may have something to fuse")
+    return Ended(
+        task=task.name,
+        device=task.contract.device.value,
+        outcome="nothing_to_optimize",
+        baseline=order.settings.baseline,
+        policy=policy,
+        note=why,
+        report=report,
+    )
+
+
 async def _search(order: Order, choice: Choice, session: Session) -> Ended:
     """Open the policy, run the loop under its journal, write what was found."""
-    run_settings = _run_settings(order.settings, choice)
-    setting = Setting(rules=order.settings.rules or choice.rules, device_name=session.report.device_name)
-    policy = await choice.open(renderer(choice.style, setting=setting), opens_think(choice.style))
+    run_settings = run_settings_of(order.settings, choice)
+    policy = await open_policy(choice, session.report)
     try:
         journal = _open_journal(order, session, policy, run_settings)
         with Progress(order.screen, session.task, order.settings.baseline) as progress:
@@ -98,7 +131,14 @@ async def _search(order: Order, choice: Choice, session: Session) -> Ended:
     )
 
 
-def _run_settings(settings: Settings, choice: Choice) -> RunSettings:
+async def open_policy(choice: Choice, report: TaskReport) -> Policy:
+    """The chosen policy, with prompts that fit what it reads and name the device."""
+    setting = Setting(rules=choice.rules, device_name=report.device_name)
+    render = renderer(choice.style, prompt_budget(choice.style, choice.context_tokens), setting)
+    return await choice.open(render, opens_think(choice.style))
+
+
+def run_settings_of(settings: Settings, choice: Choice) -> RunSettings:
     run_settings = RunSettings(
         style=choice.style,
         num_turns=settings.turns,

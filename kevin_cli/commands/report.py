@@ -44,6 +44,7 @@ def optimize_object(ended: Ended) -> dict[str, Any]:
         "device": ended.device,
         "outcome": ended.outcome,
         "speedup": speedup_object(ended.final),
+        "roofline": roofline_object(report, ended.final),
         "baseline": ended.baseline,
         "output": str(ended.output) if ended.output else None,
         "run": str(ended.run) if ended.run else None,
@@ -55,7 +56,7 @@ def optimize_object(ended: Ended) -> dict[str, Any]:
     }
 
 
-def check_object(task: Task, verdict: Verdict, baseline: str) -> dict[str, Any]:
+def check_object(task: Task, verdict: Verdict, report: TaskReport, baseline: str) -> dict[str, Any]:
     """The result of `kevin check`."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -65,6 +66,7 @@ def check_object(task: Task, verdict: Verdict, baseline: str) -> dict[str, Any]:
         "detail": verdict.detail,
         "log": verdict.log,
         "speedup": speedup_object(verdict) if verdict.is_correct else None,
+        "roofline": roofline_object(report, verdict),
         "baseline": baseline,
         "isolation": verdict.isolation.value,
         "rules": verdict.rules.value,
@@ -76,6 +78,22 @@ def speedup_object(verdict: Verdict | None) -> dict[str, Any]:
     """Median and interval against eager and against compiled; null for what was not compared."""
     found = {name: verdict.against(name) if verdict else None for name in ("eager", "compile")}
     return {"vs_eager": _interval(found["eager"]), "vs_compiled": _interval(found["compile"])}
+
+
+def roofline_object(report: TaskReport | None, verdict: Verdict | None) -> dict[str, Any] | None:
+    """The limit, what limits, and how much of it the kernel and the fastest baseline reach."""
+    limit = report.roofline if report else None
+    if report is None or limit is None:
+        return None
+    kernel = verdict.comparisons[0].candidate_timing.median_us if verdict and verdict.comparisons else None
+    fastest = min((timing.median_us for _, timing in report.baselines), default=None)
+    return {
+        "limit_us": limit.limit_us,
+        "limited_by": limit.limited_by,
+        "certain": limit.is_certain,
+        "share": limit.share(kernel) if kernel else None,
+        "baseline_share": limit.share(fastest) if fastest else None,
+    }
 
 
 def _interval(comparison: Comparison | None) -> dict[str, float] | None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any
 
+from kevin_cli import __version__
 from kevin_cli.records import to_plain
-from kevin_cli.types import Candidate, Comparison, Task, TaskReport, TensorSpec, Verdict
+from kevin_cli.types import Candidate, Comparison, Roofline, Task, TaskReport, TensorSpec, Verdict
 
 SCHEMA_VERSION = 1
 FORMAT = "kevin package"
@@ -37,7 +37,7 @@ def record(task: Task, candidate: Candidate, verdict: Verdict, report: TaskRepor
     return {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
-        "kevin": version("kevin-cli"),
+        "kevin": __version__,
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "class_name": task.target.class_name,
         "task": task.digest,
@@ -49,10 +49,18 @@ def record(task: Task, candidate: Candidate, verdict: Verdict, report: TaskRepor
         "baselines": [{"name": name, **to_plain(timing)} for name, timing in report.baselines],
         "baselines_missing": dict(report.missing),
         "weak_check": verdict.weak_check or report.weak_check,
+        "roofline": to_plain(report.roofline) | {"share": share_of(verdict, report)} if report.roofline else None,
         "verdict": judged,
         "checked": checked(verdict),
         "not_checked": list(NOT_CHECKED),
     }
+
+
+def share_of(verdict: Verdict, report: TaskReport) -> float | None:
+    """How much of the limit the kernel reaches; `None` when one of both was not measured."""
+    if report.roofline is None or not verdict.comparisons:
+        return None
+    return report.roofline.share(verdict.comparisons[0].candidate_timing.median_us)
 
 
 def checked(verdict: Verdict) -> list[str]:
@@ -76,7 +84,7 @@ def readable(record: Mapping[str, Any], task: Task, verdict: Verdict, report: Ta
         record["weak_check"]
     )
     sections = (
-        ("Speed", [*map(_comparison, verdict.comparisons), *_missing(report)]),
+        ("Speed", [*map(_comparison, verdict.comparisons), *_missing(report), *_limit(verdict, report)]),
         ("Checked", record["checked"]),
         ("Not checked", record["not_checked"]),
         ("Contract", _contract(task)),
@@ -100,6 +108,23 @@ def _comparison(comparison: Comparison) -> str:
 
 def _missing(report: TaskReport) -> list[str]:
     return [f"against {name}: not measured: {why}" for name, why in report.missing]
+
+
+def _limit(verdict: Verdict, report: TaskReport) -> list[str]:
+    limit, share = report.roofline, share_of(verdict, report)
+    if limit is None or share is None:
+        return []
+    certain = "" if limit.is_certain else ", an estimate"
+    return [
+        f"limit of the device: {limit.limit_us:.1f} µs ({_side(limit)}{certain}); the kernel reaches {share:.0%} of it"
+    ]
+
+
+def _side(limit: Roofline) -> str:
+    side = f"{limit.num_bytes} bytes at {limit.bytes_per_s / 1e9:.1f} GB/s"
+    if limit.limited_by == "compute":
+        side = f"{limit.num_flops} operations at {limit.flops_per_s / 1e12:.2f} TFLOP/s"
+    return side + (", in the cache" if limit.limited_by == "cache" else "")
 
 
 def _contract(task: Task) -> list[str]:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kevin_cli.show.words import BASELINE_NAMES, time_text
-from kevin_cli.types import Task, TaskReport, TensorSpec
+from kevin_cli.types import Roofline, Task, TaskReport, TensorSpec
 
 
 def spec_text(spec: TensorSpec) -> str:
@@ -38,7 +38,8 @@ def baselines_table(task: Task, report: TaskReport) -> RenderableType:
 
 
 def _notes(report: TaskReport) -> list[Text]:
-    notes = [
+    notes = [limit_line(report.roofline, report)] if report.roofline else []
+    notes += [
         Text(f"{BASELINE_NAMES.get(name, name)}: not measured: {why}", style="dim") for name, why in report.missing
     ]
     if report.isolation_note:
@@ -46,6 +47,32 @@ def _notes(report: TaskReport) -> list[Text]:
     if report.weak_check:
         notes.append(weak_check_line(report.weak_check))
     return notes
+
+
+LIMIT_WORDS = {
+    "memory": "memory",
+    "cache": "fits the cache: not bound by memory bandwidth",
+    "compute": "compute",
+}
+
+
+def limit_text(limit: Roofline) -> str:
+    """`61.0 µs (memory)`: the least time that this device needs, and what limits it."""
+    return f"{time_text(limit.limit_us)} ({LIMIT_WORDS[limit.limited_by]})"
+
+
+def limit_line(limit: Roofline, report: TaskReport) -> Text:
+    """`limit 61.0 µs (memory), eager at 12 %`."""
+    reached = [
+        f"{BASELINE_NAMES.get(name, name)} at {percent_text(limit.share(timing.median_us))}"
+        for name, timing in report.baselines
+    ]
+    return Text(", ".join([f"limit {limit_text(limit)}", *reached]), style="dim")
+
+
+def percent_text(share: float) -> str:
+    """`12 %`, and `0.3 %` where whole percents would say nothing."""
+    return f"{share * 100:.{0 if share >= 0.02 else 1}f} %"
 
 
 def weak_check_line(why: str) -> Text:

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kevin_cli.refine.result import Ending, RunResult
-from kevin_cli.show.baselines import weak_check_line
+from kevin_cli.show.baselines import limit_text, percent_text, weak_check_line
 from kevin_cli.show.turns import label
 from kevin_cli.show.words import OUTCOME_WORDS, colour_of, is_decided, seconds_text, speed_text, time_text
 from kevin_cli.types import Comparison, TaskReport, Verdict
@@ -35,9 +35,19 @@ def conditions_lines(verdict: Verdict, report: TaskReport) -> list[RenderableTyp
     """Where and how the numbers were had."""
     device = report.device_name or "this machine"
     return [
+        *limit_reached(verdict, report),
         Text(f"  on {device}, isolation: {verdict.isolation.value}", style="dim"),
         Text(f"  {len(verdict.seeds)} secret seeds, against {verdict.reference_precision or 'float64'}", style="dim"),
     ]
+
+
+def limit_reached(verdict: Verdict, report: TaskReport) -> list[RenderableType]:
+    """`  74 % of the limit of 61.0 µs (memory)`."""
+    limit = report.roofline
+    if limit is None or not verdict.comparisons:
+        return []
+    share = limit.share(verdict.comparisons[0].candidate_timing.median_us)
+    return [Text(f"  {percent_text(share)} of the limit of {limit_text(limit)}", style="dim")]
 
 
 def verdict_block(verdict: Verdict, report: TaskReport, who: str) -> RenderableType:
