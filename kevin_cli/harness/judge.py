@@ -157,12 +157,22 @@ class LocalJudge:
         try:
             opened = await self._open_or_without_compile(task)
             async with self._quiet.measuring():
-                opened = await opening.with_report(opened, self._isolation())
+                opened = await self._with_report(opened)
                 return await with_limit(opened, self._settings.cache)
         except ReferenceFault as fault:
             raise opening.as_error(fault) from fault
         except ReferenceLost as error:
             raise InfraError(str(error), "run it again; if it happens again, try smaller inputs") from error
+
+    async def _with_report(self, opened: OpenedTask) -> OpenedTask:
+        """One worker is used up for the A/A run; the next starts when nothing is measured any more."""
+        assert self._spare is not None
+        worker = await self._spare.take()
+        try:
+            return await opening.with_report(opened, self._isolation(), worker)
+        finally:
+            await worker.stop()
+            self._spare.prepare()
 
     async def _open_or_without_compile(self, task: Task) -> OpenedTask:
         """A compiler that hangs or dies costs the compiled baseline, not the run."""

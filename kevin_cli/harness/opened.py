@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kevin_cli.errors import InfraError, KevinError, TaskError
-from kevin_cli.harness.faults import ReferenceFault, ReferenceLost
+from kevin_cli.harness.elsewhere import has_own_module
+from kevin_cli.harness.faults import CandidateFault, ReferenceFault, ReferenceLost
 from kevin_cli.harness.reference_side import Arenas, ReferenceSide, reference_launch
-from kevin_cli.harness.timing import AGAIN, EAGER, Plan, Samples, Side, baseline_timings, floor_of, measure
+from kevin_cli.harness.timing import AGAIN, EAGER, ELSEWHERE, Plan, Samples, Side, baseline_timings, floor_of, measure
 from kevin_cli.harness.verify import secret_seed
+from kevin_cli.harness.worker_side import WorkerSide
 from kevin_cli.types import DeviceKind, Target, Task, TaskReport
 
 COMPILE = "compile"
@@ -91,15 +93,23 @@ async def open_task(task: Task, reference: ReferenceSide, *, compiled: bool, why
     )
 
 
-async def measure_baselines(opened: OpenedTask) -> Samples:
-    """Every baseline, and eager a second time: the A/A run."""
-    again = baseline_side(opened.reference, EAGER, AGAIN)
-    return await measure(opened.reference, [*opened.baseline_sides(), again], opened.plan)
+async def measure_baselines(opened: OpenedTask, worker: WorkerSide) -> Samples:
+    """Every baseline, and the A/A run: eager a second time, and the same module in a worker."""
+    sides = [*opened.baseline_sides(), baseline_side(opened.reference, EAGER, AGAIN)]
+    if await has_own_module(worker, opened.task, opened.reference, opened.arenas, opened.hashes):
+        sides.append(Side(ELSEWHERE, worker.run))
+    try:
+        return await measure(opened.reference, sides, opened.plan)
+    except CandidateFault:
+        return await measure(opened.reference, sides[:-1], opened.plan)
 
 
-async def with_report(opened: OpenedTask, isolation: TaskReport) -> OpenedTask:
-    """The same task with its report; `isolation` brings the fields that the sandbox knows."""
-    samples = await measure_baselines(opened)
+async def with_report(opened: OpenedTask, isolation: TaskReport, worker: WorkerSide) -> OpenedTask:
+    """The same task with its report; `isolation` brings the fields that the sandbox knows.
+
+    `worker` is fresh and used up here; the caller stops it.
+    """
+    samples = await measure_baselines(opened, worker)
     probed = await opened.reference.probe()
     found = replace(
         isolation,

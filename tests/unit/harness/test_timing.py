@@ -12,6 +12,7 @@ from kevin_cli.harness.timing import (
     AGAIN,
     CANDIDATE,
     EAGER,
+    ELSEWHERE,
     MIN_ROUNDS,
     STUB,
     Plan,
@@ -161,6 +162,11 @@ def test_the_noise_floor_has_a_minimum_and_grows_with_the_spread():
     wild = {EAGER: [100.0, 130.0] * 6, AGAIN: [130.0, 100.0, 100.0] * 4}
     assert floor_of(calm, DeviceKind.CPU) == 0.02
     assert floor_of(wild, DeviceKind.CPU) > 0.1
+
+
+def test_a_bias_between_the_reference_and_a_worker_is_in_the_noise_floor():
+    samples = {EAGER: [100.0] * 12, AGAIN: [100.0] * 12, ELSEWHERE: [93.0] * 12}
+    assert floor_of(samples, DeviceKind.CPU) == pytest.approx(0.075, abs=0.002)
 
 
 def test_the_candidate_is_compared_with_every_baseline():
