@@ -8,11 +8,15 @@ Not covered by the key: header files that `load` sources include from outside th
 from __future__ import annotations
 
 import hashlib
+import importlib
+import importlib.util
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 HEADER_SUFFIXES = (".h", ".hpp", ".hh", ".cuh", ".inc", ".inl")
@@ -190,3 +194,24 @@ def _flags(flags: Sequence[str] | str | None) -> tuple[str, ...]:
     if flags is None:
         return ()
     return (flags,) if isinstance(flags, str) else tuple(str(flag) for flag in flags)
+
+
+def torch_cpp_extension() -> ModuleType:
+    """`torch.utils.cpp_extension`, also where setuptools is missing.
+
+    torch imports setuptools there for `BuildExtension`, which no candidate and no package of ours uses; an
+    environment without it (uv makes such ones) has to do. Standing in for it ends with the import.
+    """
+    if "torch.utils.cpp_extension" in sys.modules or importlib.util.find_spec("setuptools"):
+        return importlib.import_module("torch.utils.cpp_extension")
+    names = ("setuptools", "setuptools.command", "setuptools.command.build_ext")
+    sys.modules.update({name: ModuleType(name) for name in names})
+    top, command, build_ext = (sys.modules[name] for name in names)
+    top.Command = type("Command", (), {})  # type: ignore[attr-defined]
+    top.command, command.build_ext = command, build_ext  # type: ignore[attr-defined]
+    build_ext.build_ext = type("build_ext", (), {})  # type: ignore[attr-defined]
+    try:
+        return importlib.import_module("torch.utils.cpp_extension")
+    finally:
+        for name in names:
+            del sys.modules[name]

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from kevin_cli.harness.build.extension import Extension, from_load, from_load_inline
+from kevin_cli.harness.build.extension import Extension, from_load, from_load_inline, torch_cpp_extension
 from kevin_cli.harness.wire import LARGE_CAP_BYTES, Channel, Kind
 
 MAX_TEXT = 8000
@@ -67,7 +67,7 @@ class Recorder:
 
 def install(recorder: Recorder) -> None:
     """Put our `load_inline` and `load` in the place of torch's."""
-    import torch.utils.cpp_extension as cpp_extension
+    cpp_extension = torch_cpp_extension()
 
     def load_inline(*args: Any, **kwargs: Any) -> StandIn:
         return recorder.build(from_load_inline(*args, **kwargs))
@@ -158,7 +158,7 @@ def answer(channel: Channel) -> None:
 def main(fd: int) -> None:
     """Warm up, say so, serve one request, leave without running the candidate's exit handlers."""
     channel = Channel.from_fd(fd)
-    import torch.utils.cpp_extension  # noqa: F401
+    torch_cpp_extension()
 
     channel.send(Kind.READY)
     answer(channel)

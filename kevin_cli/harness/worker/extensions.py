@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kevin_cli.harness.build.extension import Extension, from_load, from_load_inline
+from kevin_cli.harness.build.extension import Extension, from_load, from_load_inline, torch_cpp_extension
 
 
 class NotBuilt(RuntimeError):  # noqa: N818
@@ -76,7 +76,7 @@ def load_stock(path: Path, name: str) -> ModuleType:
 
 def install(directory: Path) -> None:
     """Make torch's `load_inline` and `load` resolve to what `directory` holds."""
-    import torch.utils.cpp_extension as cpp_extension
+    cpp_extension = torch_cpp_extension()
 
     libraries = Libraries(Path(directory))
 

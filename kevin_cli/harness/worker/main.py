@@ -23,8 +23,8 @@ from types import ModuleType
 from typing import Any
 
 import torch
-import torch.utils.cpp_extension  # part of being warm: half a second that no candidate has to wait for
 
+from kevin_cli.harness.build.extension import torch_cpp_extension
 from kevin_cli.harness.steady import keep_freed_memory
 from kevin_cli.harness.wire import CONSTRUCTION_SEED, Channel, ChannelClosed, Frame, Kind, pack_parameters
 from kevin_cli.harness.worker import extensions
@@ -137,6 +137,7 @@ def _end_with_controller() -> None:
 
 def _warm_up() -> None:
     """Pay for the first operation, and on CUDA for the context, before a candidate waits for it."""
+    torch_cpp_extension()
     (torch.zeros(16) + 1).sum().item()
     if torch.cuda.is_available():
         torch.zeros(16, device="cuda").sum().item()

@@ -48,7 +48,9 @@ def misfit(record: dict[str, Any]) -> str:
 @contextlib.contextmanager
 def resolved(folder: Path, record: dict[str, Any]) -> Iterator[None]:
     """While inside, torch's `load_inline` and `load` give this package's extensions."""
-    import torch.utils.cpp_extension as cpp_extension
+    from . import _extension  # type: ignore[attr-defined]
+
+    cpp_extension = _extension.torch_cpp_extension()
 
     why = misfit(record)
     if why:
