@@ -133,6 +133,35 @@ def show(
 
 
 @app.command()
+def bench(
+    folder: Annotated[Path, typer.Argument(help="Files in KernelBench's form, or folders with reference.py.")],
+    candidates: Annotated[Path | None, typer.Option(help="Folder of programs named after their tasks.")] = None,
+    model: Annotated[str | None, typer.Option(help="Who proposes instead: as for optimize.")] = None,
+    endpoint: Annotated[str | None, typer.Option(help="Base URL of an OpenAI-compatible server.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="File of rows to go on with; made when it is not there.")] = None,
+    device: Device = None,
+    python: Python = None,
+    turns: Annotated[int | None, typer.Option(help="Refinement turns of each trajectory.")] = None,
+    trajectories: Annotated[int | None, typer.Option(help="Trajectories side by side.")] = None,
+    rules: RulesOption = None,
+    baseline: Baseline = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the proposals.")] = None,
+    timeout: Timeout = None,
+    max_time: Annotated[float | None, typer.Option(help="Seconds for the search on each task.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Completion tokens for each task.")] = None,
+    isolation: IsolationOption = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> int:
+    """Judge a folder of tasks × candidates, or × a model: fast_p, geometric means, rows in a file."""
+    flags = dict(locals())
+    from kevin_cli.commands import bench as verb
+
+    return verb.run(flags.pop("folder"), flags)
+
+
+@app.command()
 def doctor(
     device: Device = None,
     python: Python = None,

@@ -107,7 +107,7 @@ def no_room(order: Order, policy: str, task: Task, report: TaskReport, why: str)
 async def _search(order: Order, choice: Choice, session: Session) -> Ended:
     """Open the policy, run the loop under its journal, write what was found."""
     run_settings = run_settings_of(order.settings, choice)
-    policy = await open_policy(choice, session.report)
+    policy = await open_policy(choice, session.report.device_name)
     try:
         journal = _open_journal(order, session, policy, run_settings)
         with Progress(order.screen, session.task, order.settings.baseline) as progress:
@@ -131,9 +131,9 @@ async def _search(order: Order, choice: Choice, session: Session) -> Ended:
     )
 
 
-async def open_policy(choice: Choice, report: TaskReport) -> Policy:
+async def open_policy(choice: Choice, device_name: str) -> Policy:
     """The chosen policy, with prompts that fit what it reads and name the device."""
-    setting = Setting(rules=choice.rules, device_name=report.device_name)
+    setting = Setting(rules=choice.rules, device_name=device_name)
     render = renderer(choice.style, prompt_budget(choice.style, choice.context_tokens), setting)
     return await choice.open(render, opens_think(choice.style))
 

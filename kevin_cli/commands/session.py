@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kevin_cli import tasks
 from kevin_cli.errors import MachineError, NothingToOptimizeError
@@ -42,6 +42,12 @@ class Session:
     judge: LocalJudge
     task: Task
     report: TaskReport
+
+
+class Describes(Protocol):
+    """The part of a judge that reads a user's file."""
+
+    async def describe(self, target: Target) -> dict[str, Any]: ...
 
 
 def take_order(flags: Mapping[str, Any]) -> Order:
@@ -92,7 +98,7 @@ def make_cache(path: Path) -> None:
         ) from error
 
 
-async def lower_target(judge: LocalJudge, target: Target) -> Task:
+async def lower_target(judge: Describes, target: Target) -> Task:
     """Raises `TaskError` for what is wrong with the file, `NothingToOptimizeError` when it computes nothing."""
     task = tasks.lower(target, await judge.describe(target))
     if not tasks.has_compute(task):

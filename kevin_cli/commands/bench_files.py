@@ -1,0 +1,83 @@
+"""Tasks and candidates of a benchmark, found by their places and names; nothing is imported or run.
+
+A folder with `reference.py` is one task, and nothing else in it is. Any other Python file with `get_inputs` or a
+`class Model` in it is one too, at whatever depth: KernelBench's levels are read as they are. What merely looks
+like a task becomes a row that says why it does not load.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kevin_cli.errors import UsageError
+
+REFERENCE = "reference.py"
+FORM = re.compile(r"^\s*(def get_inputs\b|class Model\b)", re.MULTILINE)
+OTHER_KERNEL = re.compile(r"kernel_(cpu|cuda)\.py")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchTask:
+    """A task's name in the benchmark and its file."""
+
+    name: str
+    path: Path
+
+
+def find_tasks(folder: Path) -> list[BenchTask]:
+    """Numbers in names sort as numbers. Raises `UsageError` when there is no folder, or no task in it."""
+    hint = "give a folder of files in KernelBench's form, or of folders with reference.py"
+    if not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise UsageError(f"{folder} {what}", hint)
+    found = [BenchTask(_name(path, folder), path) for path in _task_files(folder)]
+    if not found:
+        raise UsageError(f"there are no tasks in {folder}", hint)
+    return sorted(found, key=lambda task: natural(task.name))
+
+
+def _task_files(folder: Path) -> Iterator[Path]:
+    if (folder / REFERENCE).is_file():
+        yield folder / REFERENCE
+        return
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith((".", "_")):
+            continue
+        if entry.is_dir():
+            yield from _task_files(entry)
+        elif entry.suffix == ".py" and FORM.search(entry.read_text(encoding="utf-8", errors="replace")):
+            yield entry
+
+
+def _name(path: Path, folder: Path) -> str:
+    place = path.parent if path.name == REFERENCE else path.with_suffix("")
+    name = place.relative_to(folder).as_posix()
+    return folder.resolve().name if name == "." else name
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A sorting key: `2_Softmax` before `10_Matmul`."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
+
+
+def find_candidates(folder: Path, task: BenchTask, device: str) -> list[Path]:
+    """`<task>.py`, else `<task>/kernel_<device>.py`, else every other program in `<task>/`.
+
+    `<task>` is the task's whole name, or its last part.
+    """
+    for name in dict.fromkeys((task.name, task.name.rpartition("/")[2])):
+        home = folder / name
+        file = home.with_name(home.name + ".py")
+        for single in (file, home / f"kernel_{device}.py"):
+            if single.is_file() and single.resolve() != task.path.resolve():
+                return [single]
+        if found := [path for path in sorted(home.glob("*.py")) if _is_candidate(path)]:
+            return found
+    return []
+
+
+def _is_candidate(path: Path) -> bool:
+    return path.name not in (REFERENCE, "__init__.py") and not OTHER_KERNEL.fullmatch(path.name)
