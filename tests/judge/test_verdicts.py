@@ -6,7 +6,7 @@ import signal
 
 import psutil
 import pytest
-from conftest import candidate
+from judge_bench import candidate
 
 from kevin_cli.errors import TaskError
 from kevin_cli.types import Isolation, Outcome, Stage, Target
@@ -32,7 +32,7 @@ def _command(process: psutil.Process) -> list[str]:
 def test_a_correct_candidate_has_everything_that_a_claim_needs(bench):
     stages = []
     verdict = bench.verdict(candidate("renamed"), watch=stages.append)
-    assert verdict.outcome is Outcome.CORRECT
+    assert verdict.outcome is Outcome.CORRECT, f"{verdict.detail}\n{verdict.log}"
     assert stages == [Stage.BUILDING, Stage.VERIFYING, Stage.TIMING]
     assert dict(verdict.weights) == {"gamma": "weight", "beta": "bias"}
     assert len(set(verdict.seeds)) >= 5
@@ -52,7 +52,9 @@ def test_the_winner_is_judged_by_three_processes_and_thirty_rounds(bench):
 
 
 def test_ten_times_the_work_is_called_slower(bench):
-    comparison = bench.verdict(SLOW).against("eager")
+    verdict = bench.verdict(SLOW)
+    assert verdict.outcome is Outcome.CORRECT, f"{verdict.detail}\n{verdict.log}"
+    comparison = verdict.against("eager")
     assert comparison.median < 0.5
     assert comparison.high < 1.0, "the noise floor is left out: it is large where other programs run"
 
