@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -34,11 +35,16 @@ def main() -> int:
     arguments, extra = parse(sys.argv[1:])
     command = " ".join(["python kernels_examples/measure.py", *map(shlex.quote, sys.argv[1:])])
     path = RESULTS / f"{arguments.device}.json"
-    for task in arguments.tasks or task_names():
-        row = measure(task, arguments.device, arguments.baseline, extra)
-        print(f"{task}: {row['outcome']} {row['note']}", file=sys.stderr, flush=True)
-        store(path, command, row)
-        write_page()
+    with ThreadPoolExecutor(arguments.jobs) as lanes:
+        rows = [
+            lanes.submit(measure, task, arguments.device, arguments.baseline, extra)
+            for task in arguments.tasks or task_names()
+        ]
+        for done in as_completed(rows):
+            row = done.result()
+            print(f"{row['task']}: {row['outcome']} {row['note']}", file=sys.stderr, flush=True)
+            store(path, command, row)
+            write_page()
     return 0
 
 
@@ -48,6 +54,8 @@ def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("tasks", nargs="*", metavar="TASK", help="default: all")
     parser.add_argument("--device", choices=["cpu", "cuda"], required=True)
     parser.add_argument("--baseline", choices=["eager", "fastest"], default="eager")
+    help_text = "tasks at once: one starts and compiles while another holds the device; keep 1 on the CPU"
+    parser.add_argument("--jobs", type=int, default=1, help=help_text)
     arguments = parser.parse_args(own)
     if unknown := [task for task in arguments.tasks if task not in task_names()]:
         parser.error(f"no example {unknown[0]}; there are {', '.join(task_names())}")
