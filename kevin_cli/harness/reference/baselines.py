@@ -1,8 +1,8 @@
 """What a candidate is compared with: eager and `torch.compile`, run on the same slots in the same way.
 
-Inputs are views in the arena that the candidate reads too; outputs are copied into a private buffer of
-the same layout inside the clocked window, as the worker does. `copy` makes the copies only and `none`
-does nothing: what they take is taken off both sides.
+Inputs are views in the arena that the candidate reads too; outputs are copied inside the clocked window,
+as the worker does, into a buffer of the same layout and kind of memory that nobody else maps. `copy` makes
+the copies only and `none` does nothing: what they take is taken off both sides.
 
 Not promised: that compiling succeeds. A baseline that cannot be had is named with the reason.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from kevin_cli.harness.arena import Arena
+from kevin_cli.harness.arena import create_arena
 from kevin_cli.harness.reference.faults import TaskFault, user_code
 from kevin_cli.harness.reference.slots import Slots
 from kevin_cli.harness.reference.subject import Subject, synchronize
@@ -31,8 +31,8 @@ class Baselines:
         self._subject = subject
         self._calls: dict[str, Call] = {"eager": subject.module}
         self._arguments = [assemble(subject.input_tree, slots.inputs.views(slot)) for slot in range(slots.num_slots)]
-        num_bytes = slots.outputs.arena.num_bytes
-        private = Arena(-1, torch.empty(num_bytes, dtype=torch.uint8, device=subject.device), num_bytes)
+        private = create_arena(slots.outputs.arena.num_bytes, str(subject.device))
+        private.close_fd()
         self._places = [slots.outputs.views(slot, private) for slot in range(slots.num_slots)]
         self._sources = [torch.zeros_like(place) for place in self._places[0]]
 
