@@ -21,8 +21,8 @@ RUNS = 20
 BUDGET_S = 0.1
 """No further run begins when one kind has taken so long."""
 SMALL_BYTES = 64 << 20
-SMALL_REPEATS = {"cpu": 1, "cuda": 20}
-"""Runs of a small working set are clocked so many at a time, which hides the start of each on a GPU."""
+SMALL_REPEATS, LARGE_REPEATS = {"cpu": 1, "cuda": 20}, {"cpu": 1, "cuda": 4}
+"""So many runs of a working set are clocked at a time, which hides the start of each on a GPU."""
 FIRST_SIZE, LAST_SIZE = 256, 8192
 LONG_ENOUGH_S = {"cpu": 0.02, "cuda": 0.001}
 """A product that takes this long is large enough."""
@@ -61,7 +61,7 @@ def bytes_per_s(device: torch.device, num_bytes: int) -> float:
         (lambda: second.copy_(first), 8 * half),
         (lambda: second.fill_(0.5), 4 * half),
     ]
-    repeats = SMALL_REPEATS[device.type] if num_bytes < SMALL_BYTES else 1
+    repeats = (SMALL_REPEATS if num_bytes < SMALL_BYTES else LARGE_REPEATS)[device.type]
     return max(moved * repeats / _best_s(device, call, repeats) for call, moved in ways)
 
 
