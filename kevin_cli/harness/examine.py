@@ -17,7 +17,7 @@ from kevin_cli.harness.opened import OpenedTask
 from kevin_cli.harness.rules import check_rules
 from kevin_cli.harness.sandbox import Sandbox
 from kevin_cli.harness.timing import CANDIDATE, Plan, Samples, Side, measure
-from kevin_cli.harness.verify import load_weights, verify
+from kevin_cli.harness.verify import TAMPERING, load_weights, verify
 from kevin_cli.harness.weights import Pairs, UnmappableWeights, map_weights
 from kevin_cli.harness.worker_side import WorkerSide
 from kevin_cli.types import (
@@ -134,4 +134,5 @@ async def _check_block(opened: OpenedTask, slots: Sequence[int]) -> None:
     chosen = random.SystemRandom().sample(list(slots), min(len(slots), CHECKED_SLOTS))
     answer = await opened.reference.check_block(chosen)
     if not answer["passed"]:
-        raise CandidateFault(Outcome.MISMATCH, f"{answer['detail']} (in a timed block)")
+        outcome = Outcome.TAMPERED if answer["kind"] in TAMPERING else Outcome.MISMATCH
+        raise CandidateFault(outcome, f"{answer['detail']} (in a timed block)")

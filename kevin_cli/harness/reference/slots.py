@@ -88,7 +88,7 @@ class Slots:
         self._poison: dict[int, bytes] = {}
         self._num_poisoned = 0
         for side in (inputs, outputs, weights):
-            self._mark(side)
+            self._mark(side, 0, side.num_slots)
 
     def layout(self) -> dict[str, Any]:
         """As the worker gets it."""
@@ -106,7 +106,11 @@ class Slots:
             self.inputs.raw(slot, index).copy_(storage_bytes(tensor))
 
     def poison(self, slot: int) -> None:
-        """A pattern that no call before has seen, over everything in the output slot."""
+        """A pattern that no call before has seen, over everything in the output slot; and whole redzones again:
+        what one candidate overwrote must not be charged to the next.
+        """
+        self._mark(self.inputs, slot)
+        self._mark(self.outputs, slot)
         pattern = _poison_bytes(nan=self._num_poisoned % 2 == 0)
         self._num_poisoned += 1
         self._poison[slot] = pattern
@@ -142,8 +146,8 @@ class Slots:
                     return f"bytes {'behind' if number % 2 else 'before'} {name} {number // 2} were overwritten"
         return ""
 
-    def _mark(self, side: Side) -> None:
-        for zone in side.redzones(0, side.num_slots):
+    def _mark(self, side: Side, slot: int, num_slots: int = 1) -> None:
+        for zone in side.redzones(slot, num_slots):
             zone.copy_(self._pattern[: zone.shape[1]].expand_as(zone))
 
 
