@@ -107,7 +107,18 @@ async def examine(
     findings.seeds = (*findings.seeds, *verified.seeds)
     findings.checks = verified.checks
     tell(Stage.TIMING)
-    return await _time(opened, worker, plan, lambda: tell(Stage.WAITING))
+    return await _time(opened, worker, plan, _once(lambda: tell(Stage.WAITING)))
+
+
+def _once(call: Callable[[], None]) -> Callable[[], None]:
+    """The lock is taken for each round; who watches hears of the first wait."""
+    calls = [call]
+
+    def first() -> None:
+        while calls:
+            calls.pop()()
+
+    return first
 
 
 async def _map(opened: OpenedTask, worker: WorkerSide, built: Built) -> Pairs:

@@ -33,7 +33,8 @@ def test_a_correct_candidate_has_everything_that_a_claim_needs(bench):
     stages = []
     verdict = bench.verdict(candidate("renamed"), watch=stages.append)
     assert verdict.outcome is Outcome.CORRECT, f"{verdict.detail}\n{verdict.log}"
-    assert stages == [Stage.BUILDING, Stage.VERIFYING, Stage.TIMING]
+    assert [stage for stage in stages if stage is not Stage.WAITING] == [Stage.BUILDING, Stage.VERIFYING, Stage.TIMING]
+    assert stages.count(Stage.WAITING) <= 1, "another kevin may be timing on this machine, which is told once"
     assert dict(verdict.weights) == {"gamma": "weight", "beta": "bias"}
     assert len(set(verdict.seeds)) >= 5
     assert next(comparison.baseline for comparison in verdict.comparisons) == "eager"
