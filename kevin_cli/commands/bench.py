@@ -7,6 +7,7 @@ next is begun.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import subprocess
 import time
@@ -20,7 +21,7 @@ from typing import Any
 from kevin_cli import __version__
 from kevin_cli.commands import session as sessions
 from kevin_cli.commands.bench_attempts import Attempt, Judged, TaskJudge, given_attempts, policy_attempt
-from kevin_cli.commands.bench_files import BenchTask, find_tasks
+from kevin_cli.commands.bench_files import BenchTask, find_tasks, unpack
 from kevin_cli.commands.optimize import open_policy
 from kevin_cli.commands.report import print_object
 from kevin_cli.commands.session import Order
@@ -69,12 +70,20 @@ def run(folder: Path, flags: Mapping[str, Any]) -> int:
         raise UsageError("--candidates and --model exclude each other", "judge files, or let a model propose")
     if candidates and not candidates.is_dir():
         raise UsageError(f"{candidates} is not a folder", "candidates are files named after their tasks: <task>.py")
-    tasks = find_tasks(folder)
+    tasks = _tasks(folder, order.settings)
     rows = Rows.open(resume or new_file(order.settings))
     order.screen.say(f"{len(tasks)} tasks; rows go to {rows.path} (to go on later: --resume {rows.path})")
     found = asyncio.run(_run(order, tasks, rows, candidates))
     _tell(order, folder, rows, found)
     return int(ExitCode.INTERNAL if any(row.outcome == bench_rows.INFRA for row in found) else ExitCode.OK)
+
+
+def _tasks(folder: Path, settings: Settings) -> list[BenchTask]:
+    """Those of a folder; a table of tasks is unpacked beside the rows first."""
+    if folder.suffix == ".jsonl" and folder.is_file():
+        digest = hashlib.sha256(folder.read_bytes()).hexdigest()[:12]
+        return find_tasks(unpack(folder, settings.runs.parent / "bench" / f"{folder.stem}-{digest}"))
+    return find_tasks(folder)
 
 
 def new_file(settings: Settings) -> Path:

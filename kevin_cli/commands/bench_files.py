@@ -7,6 +7,7 @@ like a task becomes a row that says why it does not load.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,6 +38,25 @@ def find_tasks(folder: Path) -> list[BenchTask]:
     if not found:
         raise UsageError(f"there are no tasks in {folder}", hint)
     return sorted(found, key=lambda task: natural(task.name))
+
+
+def unpack(file: Path, into: Path) -> Path:
+    """KernelBench's table as JSON lines (columns `code`, `name`, `level`) as a folder of files.
+
+    Raises `UsageError` when a line is something else.
+    """
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            row = json.loads(line)
+            level, name, code = int(row["level"]), re.sub(r"[^\w.-]", "_", row["name"]), str(row["code"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(
+                f"{file}:{number} is not a row of KernelBench", "each line is an object with code, name and level"
+            ) from error
+        path = into / f"level{level}" / f"{name.removesuffix('.py')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(code, encoding="utf-8")
+    return into
 
 
 def _task_files(folder: Path) -> Iterator[Path]:

@@ -118,7 +118,7 @@ def timing_finding(verdict: Verdict, device: DeviceKind, limit: Roofline | None)
             "timing", "missing", f"{verdict.outcome.value}: {verdict.detail}", "report this, with this output"
         )
     text = f"eager against itself on {device.value}: {speed_word(comparison)} ({plus_minus(comparison)})"
-    text += f"; {limit.bytes_per_s / 1e9:.1f} GB/s" if limit else ""
+    text += f"; data moves at {limit.bytes_per_s / 1e9:.1f} GB/s" if limit else ""
     if speed_word(comparison) != "no difference":
         return Finding("timing", "warn", text, QUIET_FIX)
     if max(comparison.high - comparison.median, comparison.median - comparison.low) > WIDE[device]:

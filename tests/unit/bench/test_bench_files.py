@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from kevin_cli.commands.bench_files import BenchTask, find_candidates, find_tasks, natural
+from kevin_cli.commands.bench_files import BenchTask, find_candidates, find_tasks, natural, unpack
 from kevin_cli.errors import UsageError
 
 TASK = "class Model(nn.Module): ...\ndef get_inputs(): ...\n"
@@ -59,6 +60,19 @@ def test_without_tasks_it_says_what_a_task_is(tmp_path: Path, made: str) -> None
 
 def test_numbers_and_words_sort_together() -> None:
     assert sorted(["b", "10", "2", "a2", "a10"], key=natural) == ["2", "10", "a2", "a10", "b"]
+
+
+def test_a_table_of_kernelbench_becomes_its_folders(tmp_path: Path) -> None:
+    rows = [{"code": TASK, "level": 1, "name": "2_A/B", "problem_id": 2}, {"code": TASK, "level": 2, "name": "1_C.py"}]
+    (tmp_path / "table.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert names(unpack(tmp_path / "table.jsonl", tmp_path / "out")) == ["level1/2_A_B", "level2/1_C"]
+
+
+@pytest.mark.parametrize("line", ["no json", '{"code": "x"}', "[1]", '{"code": "x", "name": 3, "level": 1}'])
+def test_another_table_is_refused_with_its_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "table.jsonl").write_text(line + "\n")
+    with pytest.raises(UsageError, match=r"table.jsonl:1 is not a row of KernelBench"):
+        unpack(tmp_path / "table.jsonl", tmp_path / "out")
 
 
 # --- candidates ------------------------------------------------------------------------------------
