@@ -413,7 +413,7 @@ class Stage(StrEnum):
     PROPOSING = "proposing"
     BUILDING = "building"
     VERIFYING = "verifying"
-    WAITING = "waiting for another kevin that is timing"
+    WAITING = "waiting for another kevin that holds the device"
     TIMING = "timing"
     FINISHED = "finished"
     FINAL = "judging the winner again"

@@ -7,7 +7,7 @@ collected in `Findings`, so that a verdict says everything up to the point that 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,18 +107,7 @@ async def examine(
     findings.seeds = (*findings.seeds, *verified.seeds)
     findings.checks = verified.checks
     tell(Stage.TIMING)
-    return await _time(opened, worker, plan, _once(lambda: tell(Stage.WAITING)))
-
-
-def _once(call: Callable[[], None]) -> Callable[[], None]:
-    """The lock is taken for each round; who watches hears of the first wait."""
-    calls = [call]
-
-    def first() -> None:
-        while calls:
-            calls.pop()()
-
-    return first
+    return await _time(opened, worker, plan)
 
 
 async def _map(opened: OpenedTask, worker: WorkerSide, built: Built) -> Pairs:
@@ -129,12 +118,12 @@ async def _map(opened: OpenedTask, worker: WorkerSide, built: Built) -> Pairs:
         raise CandidateFault(Outcome.REJECTED, "the candidate's weights cannot be mapped", str(error)) from error
 
 
-async def _time(opened: OpenedTask, worker: WorkerSide, plan: Plan, waits: Callable[[], None]) -> Samples:
+async def _time(opened: OpenedTask, worker: WorkerSide, plan: Plan) -> Samples:
     async def after(slots: Sequence[int]) -> None:
         await _check_block(opened, slots)
 
     sides = [*opened.baseline_sides(), Side(CANDIDATE, worker.run, after)]
-    return await measure(opened.reference, sides, plan, waits)
+    return await measure(opened.reference, sides, plan)
 
 
 async def _check_block(opened: OpenedTask, slots: Sequence[int]) -> None:

@@ -264,7 +264,7 @@ class LocalJudge:
         async with self._quiet.building():
             built = await self._build(case.task, case.candidate)
         case.findings.build = built.report
-        async with self._quiet.measuring():
+        async with self._quiet.measuring(lambda: case.tell(Stage.WAITING)):
             return await self._twice(case, built)
 
     async def _build(self, task: Task, candidate: Candidate) -> Built:

@@ -19,7 +19,6 @@ from typing import Any
 from kevin_cli.harness.faults import ReferenceFault
 from kevin_cli.harness.opened import OpenedTask
 from kevin_cli.harness.roofline import Ceilings, flops_by_precision, roofline, why_no_room
-from kevin_cli.harness.timing import exclusive
 from kevin_cli.types import DeviceKind, TaskReport
 
 MIN_BYTES, MAX_BYTES = 1 << 20, 1 << 30
@@ -37,8 +36,7 @@ async def with_limit(opened: OpenedTask, cache: Path, *, again: bool = False) ->
     place = _place(cache, opened)
     known = load(place)
     try:
-        async with exclusive(opened.task.contract.device):
-            found, tf32 = await _ceilings(opened, known, again=again)
+        found, tf32 = await _ceilings(opened, known, again=again)
     except ReferenceFault:
         return replace(opened, report=replace(opened.report, roofline=None))
     if found != known:

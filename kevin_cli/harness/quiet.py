@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
+from kevin_cli.harness.device_lock import exclusive
 from kevin_cli.types import DeviceKind
 
 LOOK_S = 0.002
@@ -62,6 +63,7 @@ class Quiet:
     while somebody wants to measure, no further build begins."""
 
     def __init__(self, device: DeviceKind) -> None:
+        self._device = device
         self._gated = device is DeviceKind.CPU
         self._measuring = asyncio.Lock()
         self._num_building = 0
@@ -81,11 +83,15 @@ class Quiet:
                 self._end()
 
     @asynccontextmanager
-    async def measuring(self) -> AsyncIterator[None]:
-        """Hold this from a worker's first call to its end."""
+    async def measuring(self, waits: Callable[[], None] = lambda: None) -> AsyncIterator[None]:
+        """Hold this, and the device, from a worker's first call to its end.
+
+        `waits` is called when another kevin holds the device.
+        """
         async with self._measuring:
             await self._idle.wait()
-            yield
+            async with exclusive(self._device, waits):
+                yield
 
     def _begin(self) -> None:
         self._num_building += 1

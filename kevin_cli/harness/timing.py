@@ -12,18 +12,12 @@ Not promised: device time without launch overhead. This is the time until the re
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import math
 import random
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median, quantiles
-
-from filelock import FileLock, Timeout
 
 from kevin_cli.harness.quiet import until_idle
 from kevin_cli.harness.reference_side import ReferenceSide
@@ -60,7 +54,6 @@ MIN_NOISE_FLOOR = {DeviceKind.CPU: 0.02, DeviceKind.CUDA: 0.005}
 NUM_WARM = 3
 """Slots of the warm request before a clocked one, where there are as many; and its calls at least."""
 MAX_WARM = 512
-LOCK_POLL_S = 0.01
 KEPT_SHARE = 0.1
 """At least this share of a block's raw time is kept when the stub's time is taken off."""
 
@@ -93,41 +86,11 @@ class Blocks:
     num_warm: int
 
 
-def _nobody_told() -> None:
-    """Nobody wants to know that we wait."""
+async def measure(reference: ReferenceSide, sides: Sequence[Side], plan: Plan) -> Samples:
+    """µs per call of every side, one sample a round; the n-th samples of all sides belong together.
 
-
-@asynccontextmanager
-async def exclusive(device: DeviceKind, waits: Callable[[], None] = _nobody_told) -> AsyncIterator[None]:
-    """Nobody else on this machine times on the device while this is held; it ends with its holder.
-
-    `waits` is called once when somebody else has it. Waiting can be cancelled.
+    The caller holds the device (`Quiet.measuring`).
     """
-    folder = Path(tempfile.gettempdir()) / "kevin-locks"
-    folder.mkdir(mode=0o777, exist_ok=True)
-    lock = FileLock(folder / f"{device.value}.lock", mode=0o666, thread_local=False)
-    told = False
-    while not _taken(lock):
-        if not told:
-            waits()
-        told = True
-        await asyncio.sleep(LOCK_POLL_S)
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _taken(lock: FileLock) -> bool:
-    with contextlib.suppress(Timeout):
-        lock.acquire(blocking=False)
-    return bool(lock.is_locked)
-
-
-async def measure(
-    reference: ReferenceSide, sides: Sequence[Side], plan: Plan, waits: Callable[[], None] = _nobody_told
-) -> Samples:
-    """µs per call of every side, one sample a round; the n-th samples of all sides belong together."""
     if plan.device is DeviceKind.CPU:
         await until_idle(START_PATIENCE_S)
     blocks = await _block_sizes(reference, sides, plan)
@@ -135,25 +98,22 @@ async def measure(
     raw_us: Samples = {side.name: [] for side in timed}
     start = asyncio.get_running_loop().time()
     while not _enough(raw_us, sides, plan, asyncio.get_running_loop().time() - start):
-        for name, elapsed_ns in (await _round(reference, timed, plan, blocks, waits)).items():
+        for name, elapsed_ns in (await _round(reference, timed, plan, blocks)).items():
             raw_us[name].append(elapsed_ns / 1e3 / blocks.size)
     # The median: one disturbed block of the stub must not move the sample of a whole round.
     stub_us = median(raw_us[STUB])
     return {side.name: [max(us - stub_us, KEPT_SHARE * us) for us in raw_us[side.name]] for side in sides}
 
 
-async def _round(
-    reference: ReferenceSide, timed: Sequence[Side], plan: Plan, blocks: Blocks, waits: Callable[[], None]
-) -> dict[str, int]:
+async def _round(reference: ReferenceSide, timed: Sequence[Side], plan: Plan, blocks: Blocks) -> dict[str, int]:
     """One block of every side, and of the stub, over the same fresh slots, in random order."""
     used = min(plan.num_slots, blocks.size + NUM_WARM)
     slots = random.SystemRandom().sample(range(used), used)
     block, others = slots[: blocks.size], slots[blocks.size :]
     await reference.fill(secret_seed(), used)
     elapsed = {}
-    async with exclusive(plan.device, waits):
-        for side in random.SystemRandom().sample(list(timed), len(timed)):
-            elapsed[side.name] = await _block(side, block, others, plan, blocks.num_warm)
+    for side in random.SystemRandom().sample(list(timed), len(timed)):
+        elapsed[side.name] = await _block(side, block, others, plan, blocks.num_warm)
     return elapsed
 
 

@@ -196,7 +196,7 @@ def _flags(flags: Sequence[str] | str | None) -> tuple[str, ...]:
     return (flags,) if isinstance(flags, str) else tuple(str(flag) for flag in flags)
 
 
-def torch_cpp_extension() -> ModuleType:
+def torch_cpp_extension() -> Any:
     """`torch.utils.cpp_extension`, also where setuptools is missing.
 
     torch imports setuptools there for `BuildExtension`, which no candidate and no package of ours uses; an

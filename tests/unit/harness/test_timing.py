@@ -8,6 +8,7 @@ import tempfile
 
 import pytest
 
+from kevin_cli.harness.device_lock import exclusive
 from kevin_cli.harness.timing import (
     AGAIN,
     CANDIDATE,
@@ -18,7 +19,6 @@ from kevin_cli.harness.timing import (
     Plan,
     Side,
     compare_all,
-    exclusive,
     floor_of,
     measure,
 )

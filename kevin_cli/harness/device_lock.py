@@ -1,0 +1,51 @@
+"""One kevin at a time holds a device: a lock that all processes of this machine share.
+
+Whoever verifies or times a candidate holds it, so that nobody else's blocks are disturbed. The lock is a
+file lock and ends with its holder, however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from kevin_cli.types import DeviceKind
+
+LOCK_POLL_S = 0.01
+
+
+def _nobody_told() -> None:
+    """Nobody wants to know that we wait."""
+
+
+@asynccontextmanager
+async def exclusive(device: DeviceKind, waits: Callable[[], None] = _nobody_told) -> AsyncIterator[None]:
+    """Nobody else on this machine times on the device while this is held; it ends with its holder.
+
+    `waits` is called once when somebody else has it. Waiting can be cancelled.
+    """
+    folder = Path(tempfile.gettempdir()) / "kevin-locks"
+    folder.mkdir(mode=0o777, exist_ok=True)
+    lock = FileLock(folder / f"{device.value}.lock", mode=0o666, thread_local=False)
+    told = False
+    while not _taken(lock):
+        if not told:
+            waits()
+        told = True
+        await asyncio.sleep(LOCK_POLL_S)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _taken(lock: FileLock) -> bool:
+    with contextlib.suppress(Timeout):
+        lock.acquire(blocking=False)
+    return bool(lock.is_locked)
