@@ -27,7 +27,7 @@ from kevin_cli.harness.reference.load import load
 from kevin_cli.harness.reference.lower import describe
 from kevin_cli.harness.reference.nulls import show_nulls
 from kevin_cli.harness.reference.numerics import Compared
-from kevin_cli.harness.reference.subject import Subject
+from kevin_cli.harness.reference.subject import Subject, synchronize
 from kevin_cli.harness.reference.task import Contents, Task, is_random
 from kevin_cli.harness.steady import keep_freed_memory
 from kevin_cli.harness.wire import Channel, ChannelClosed, Frame, Kind
@@ -49,7 +49,17 @@ class Session:
         return self._task
 
     def answer(self, body: Json) -> tuple[Json, tuple[int, ...]]:
-        """The answer and the descriptors that travel with it."""
+        """The answer and the descriptors that travel with it.
+
+        An answer means that the work is done: what was queued on the device (a poison, new weights) would
+        otherwise run after the other process has begun to use the memory.
+        """
+        result = self._perform(body)
+        if self._task is not None:
+            synchronize(self._task.subject.device)
+        return result
+
+    def _perform(self, body: Json) -> tuple[Json, tuple[int, ...]]:
         arguments = {key: value for key, value in body.items() if key != "op"}
         if body["op"] == "open":
             return self.open(**arguments)

@@ -125,7 +125,11 @@ def _describe(error: BaseException, stage: str) -> bytes:
 
 def _serve(session: Session, frame: Frame) -> tuple[Kind, bytes]:
     try:
-        return _handle(session, frame)
+        answer = _handle(session, frame)
+        # An answer means that the work is done; a copy of weights that is still queued is not.
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        return answer
     except BaseException as error:  # noqa: BLE001 - a candidate may raise anything, SystemExit included
         return Kind.FAULT, _describe(error, session.stage)
 
