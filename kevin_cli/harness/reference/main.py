@@ -11,6 +11,7 @@ where="internal" and a traceback on stderr.
 from __future__ import annotations
 
 import json
+import os
 import platform
 import sys
 import traceback
@@ -188,6 +189,9 @@ class Session:
         versions = [["torch", torch.__version__], ["python", platform.python_version()]]
         if cuda:
             versions.append(["cuda", str(torch.version.cuda)])
+        else:
+            waiting = os.environ.get("OMP_WAIT_POLICY", "default")
+            versions.append(["threads", f"{torch.get_num_threads()}, waiting: {waiting}; freed memory is kept"])
         name = torch.cuda.get_device_name(device) if cuda else _cpu_name()
         return {"device_name": name, "versions": versions}
 
