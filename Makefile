@@ -28,7 +28,7 @@ help:
 	@echo "make clean  remove what the targets above made, the virtual environment included"
 
 demo: $(VENV)/.user
-	$(BIN)/kevin optimize $(EXAMPLE) --device auto --baseline eager --out $(DEMO_OUT)
+	$(BIN)/kevin optimize $(EXAMPLE) --device auto --baseline eager --trajectories 1 --out $(DEMO_OUT)
 	$(BIN)/python kernels_examples/use_extension.py $(EXAMPLE) $(DEMO_OUT)/rms_norm_kevin
 
 # Unit tests run two at a time; whatever measures time has the machine to itself.

@@ -35,16 +35,17 @@ def main() -> int:
     arguments, extra = parse(sys.argv[1:])
     command = " ".join(["python kernels_examples/measure.py", *map(shlex.quote, sys.argv[1:])])
     path = RESULTS / f"{arguments.device}.json"
-    with ThreadPoolExecutor(arguments.jobs) as lanes:
-        rows = [
-            lanes.submit(measure, task, arguments.device, arguments.baseline, extra)
-            for task in arguments.tasks or task_names()
-        ]
+    lanes = ThreadPoolExecutor(arguments.jobs)
+    try:
+        tasks = arguments.tasks or task_names()
+        rows = [lanes.submit(measure, task, arguments.device, arguments.baseline, extra) for task in tasks]
         for done in as_completed(rows):
             row = done.result()
             print(f"{row['task']}: {row['outcome']} {row['note']}", file=sys.stderr, flush=True)
-            store(path, command, row)
+            store(path, row | {"command": command})
             write_page()
+    finally:
+        lanes.shutdown(cancel_futures=True)
     return 0
 
 
@@ -117,12 +118,12 @@ def run_report(run: str | None) -> dict[str, Any]:
     return report or {}
 
 
-def store(path: Path, command: str, row: Row) -> None:
+def store(path: Path, row: Row) -> None:
     """Replace the task's row; the file is complete after every task, so a long sitting can be cut short."""
     held = json.loads(path.read_text()) if path.exists() else {"rows": []}
     rows = [other for other in held["rows"] if other["task"] != row["task"]] + [row]
     path.parent.mkdir(exist_ok=True)
-    text = json.dumps({"command": command, "rows": sorted(rows, key=lambda r: str(r["task"]))}, indent=1)
+    text = json.dumps({"rows": sorted(rows, key=lambda r: str(r["task"]))}, indent=1)
     path.write_text(text + "\n")
 
 
@@ -147,7 +148,7 @@ def section(device: str, held: dict[str, Any]) -> list[str]:
         f"{' to '.join(dict.fromkeys([dates[0], dates[-1]]))} · "
         + ", ".join(f"{name} {version}" for name, version in versions.items()),
         "",
-        f"    {held['command']}",
+        *(f"    {command}" for command in sorted({row["command"] for row in rows})),
         "",
         "A ratio is baseline time / kernel time: above 1 the kernel is faster. In brackets the 95 % interval.",
         "",

@@ -66,3 +66,9 @@ class EndpointError(KevinError):
     """A model endpoint refuses, times out or answers rubbish, before any turn could be made."""
 
     exit_code = ExitCode.USAGE
+
+
+class StoppedError(KevinError):
+    """Ctrl-C before there was anything to keep; a search that has begun ends in a result instead."""
+
+    exit_code = ExitCode.INTERRUPTED

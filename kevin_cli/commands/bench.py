@@ -6,7 +6,6 @@ next is begun.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import subprocess
@@ -73,7 +72,7 @@ def run(folder: Path, flags: Mapping[str, Any]) -> int:
     tasks = _tasks(folder, order.settings)
     rows = Rows.open(resume or new_file(order.settings))
     order.screen.say(f"{len(tasks)} tasks; rows go to {rows.path} (to go on later: --resume {rows.path})")
-    found = asyncio.run(_run(order, tasks, rows, candidates))
+    found = sessions.run_to_end(_run(order, tasks, rows, candidates))
     _tell(order, folder, rows, found)
     return int(ExitCode.INTERNAL if any(row.outcome == bench_rows.INFRA for row in found) else ExitCode.OK)
 

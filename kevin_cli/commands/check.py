@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +19,7 @@ def run(reference: str, candidate: Path, flags: Mapping[str, Any]) -> int:
     """0: correct; 1: not. Raises `KevinError` for what the user should read."""
     order = sessions.take_order(flags)
     target = sessions.find_target(reference, order.settings)
-    return asyncio.run(_check(order, target, read_candidate(candidate)))
+    return sessions.run_to_end(_check(order, target, read_candidate(candidate)))
 
 
 def read_candidate(path: Path) -> Candidate:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +38,7 @@ EXIT_CODES = {
 def run(target: str, flags: Mapping[str, Any]) -> int:
     """Returns the exit code. Raises `KevinError` for what the user should read."""
     order = sessions.take_order(flags)
-    ended = asyncio.run(_optimize(order, sessions.find_target(target, order.settings)))
+    ended = sessions.run_to_end(_optimize(order, sessions.find_target(target, order.settings)))
     if order.as_json:
         print_object(optimize_object(ended))
     return int(EXIT_CODES[ended.outcome])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from kevin_cli import tasks
-from kevin_cli.errors import MachineError, NothingToOptimizeError
+from kevin_cli.errors import MachineError, NothingToOptimizeError, StoppedError
 from kevin_cli.harness.build.build import driver_capability
 from kevin_cli.harness.device import choose as choose_device
 from kevin_cli.harness.examine import build_candidate
@@ -21,6 +22,8 @@ from kevin_cli.settings import Settings, read
 from kevin_cli.show.baselines import baselines_table
 from kevin_cli.show.screen import Screen, open_screen
 from kevin_cli.types import Candidate, DeviceKind, Rules, Target, Task, TaskReport
+
+T = TypeVar("T")
 
 BUILD_TIMEOUT_S = 180.0
 """For a build that was made before; only a cleared cache makes it take time."""
@@ -127,3 +130,11 @@ async def finished_libraries(settings: Settings, task: Task, candidate: Candidat
     )
     capability = driver_capability() if task.contract.device is DeviceKind.CUDA else None
     return Finished(directory=built.directory, capability=f"{capability[0]}.{capability[1]}" if capability else "")
+
+
+def run_to_end(story: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run`, with a word when the user interrupts before there is a result. Raises `StoppedError`."""
+    try:
+        return asyncio.run(story)
+    except KeyboardInterrupt as error:
+        raise StoppedError("interrupted; nothing was found yet and nothing was written") from error

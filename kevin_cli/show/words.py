@@ -66,9 +66,19 @@ def speed_text(comparison: Comparison) -> str:
 BASELINE_NAMES = {"eager": "eager", "compile": "torch.compile"}
 
 
+WIDE = 0.25
+"""From this share of the median on an interval is shown by its ends: ± would suggest that it is even."""
+
+
 def plus_minus(comparison: Comparison, *, inverse: bool = False) -> str:
-    """The median with the longer arm of its interval; `inverse` for how many times slower."""
+    """The median with the longer arm of its interval, or with both ends of a wide one.
+
+    `inverse`: how many times slower instead of faster.
+    """
     low, middle, high = comparison.low, comparison.median, comparison.high
     if inverse:
         low, middle, high = 1 / high, 1 / middle, 1 / low
-    return f"{middle:.2f} ± {max(middle - low, high - middle):.2f}"
+    arm = max(middle - low, high - middle)
+    if arm > WIDE * middle:
+        return f"{middle:.2f} [{low:.2f} … {high:.2f}]"
+    return f"{middle:.2f} ± {arm:.2f}"

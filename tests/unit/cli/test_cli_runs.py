@@ -118,6 +118,23 @@ def test_an_interrupted_run_says_where_the_best_so_far_is(module: Path, tmp_path
     assert not (tmp_path / "double_relu_kevin").exists()
 
 
+def test_an_interruption_before_there_is_a_run_is_said_too(module: Path, tmp_path: Path, cache: Path) -> None:
+    process = subprocess.Popen(
+        [str(KEVIN), "optimize", str(module), "--device", "cpu"],
+        cwd=tmp_path,
+        env=environment(tmp_path, {"KEVIN_CACHE": str(cache)}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    while "measuring the baselines" not in (line := process.stderr.readline()):
+        assert line, "it ended before"
+    os.kill(process.pid, signal.SIGINT)
+    assert process.wait(60) == 130
+    assert "error: interrupted; nothing was found yet" in process.stderr.read()
+
+
 def wait_for_first_turn(folder: Path) -> None:
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
