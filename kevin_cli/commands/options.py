@@ -1,0 +1,120 @@
+"""The options of `kevin`, each written once, in groups that verbs take as a whole.
+
+A verb is a function with its own parameters and, last, `flags`; `@takes(Group, ...)` puts the options of the
+groups on its command line and hands their values over in that one dictionary. Names are those of
+`settings.Settings`, so that `settings.read(flags)` fits. Only typer is imported here: `kevin --help` reads
+this file and every file in `verbs/`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from kevin_cli.types import Isolation, Rules
+
+Flags = dict[str, Any]
+Verb = Callable[..., int]
+
+
+class DeviceChoice(StrEnum):
+    AUTO = "auto"
+    CUDA = "cuda"
+    CPU = "cpu"
+
+
+class BaselineChoice(StrEnum):
+    FASTEST = "fastest"
+    EAGER = "eager"
+
+
+class Where:
+    """Where the module imports, and where kernels run."""
+
+    device: Annotated[
+        DeviceChoice | None, typer.Option(help="Where kernels run; auto: CUDA when it works here, else CPU.")
+    ] = None
+    python: Annotated[
+        str | None, typer.Option(help="Interpreter in which the module imports; default: the active environment's.")
+    ] = None
+
+
+class Judging:
+    """What the judge holds a candidate to."""
+
+    rules: Annotated[
+        Rules | None, typer.Option(help="kernels: own kernels only. library: cuBLAS and ATen allowed.")
+    ] = None
+    baseline: Annotated[
+        BaselineChoice | None, typer.Option(help="What 'faster' means: than the fastest, or than eager.")
+    ] = None
+    timeout: Annotated[float | None, typer.Option(help="Seconds one proposal, build or run may take.")] = None
+    isolation: Annotated[Isolation | None, typer.Option(help="The weakest containment of candidates to accept.")] = None
+
+
+class Proposing:
+    """Who proposes."""
+
+    model: Annotated[str | None, typer.Option(help="A model directory, or a name behind --endpoint.")] = None
+    endpoint: Annotated[str | None, typer.Option(help="Base URL of an OpenAI-compatible server.")] = None
+
+
+class Searching:
+    """How much is proposed for one task."""
+
+    turns: Annotated[int | None, typer.Option(help="Refinement turns of each trajectory.")] = None
+    trajectories: Annotated[int | None, typer.Option(help="Trajectories side by side.")] = None
+    seed: Annotated[int | None, typer.Option(help="Seed of the proposals.")] = None
+    max_time: Annotated[float | None, typer.Option(help="Seconds for the search on one task.")] = None
+    max_tokens: Annotated[int | None, typer.Option(help="Completion tokens for one task.")] = None
+
+
+class Talking:
+    """How the result is told."""
+
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only the result.")] = False
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Every diff; tracebacks of faults of ours.")] = False
+
+
+def takes(*groups: type) -> Callable[[Verb], Verb]:
+    """Put the options of `groups` on a verb's command line; their values arrive in its parameter `flags`."""
+    options = [option for group in groups for option in _options_of(group)]
+    names = [option.name for option in options]
+
+    def decorate(verb: Verb) -> Verb:
+        @functools.wraps(verb)
+        def command(**given: Any) -> int:
+            flags = {name: given.pop(name) for name in names}
+            return verb(**given, flags=flags)
+
+        hints = get_type_hints(verb, include_extras=True)
+        own = [
+            parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hints[parameter.name])
+            for parameter in inspect.signature(verb).parameters.values()
+            if parameter.name != "flags"
+        ]
+        command.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *options]}
+        return command
+
+    return decorate
+
+
+def _options_of(group: type) -> list[inspect.Parameter]:
+    """The attributes of a group as keyword parameters, in the order in which they stand."""
+    return [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=getattr(group, name), annotation=annotation)
+        for name, annotation in get_type_hints(group, include_extras=True).items()
+    ]
+
+
+Target = Annotated[str, typer.Argument(help="model.py or model.py:ClassName")]
+Run = Annotated[str, typer.Argument(help="A run's folder or id; default: the last one.")]
+Out = Annotated[Path | None, typer.Option(help="Folder in which <name>_kevin/ is written.")]

@@ -1,0 +1,13 @@
+"""`kevin optimize TARGET`."""
+
+from __future__ import annotations
+
+from kevin_cli.commands.options import Flags, Judging, Out, Proposing, Searching, Talking, Target, Where, takes
+
+
+@takes(Where, Searching, Proposing, Judging, Talking)
+def command(target: Target, out: Out = None, *, flags: Flags) -> int:
+    """Write a verified, faster extension for a PyTorch module."""
+    from kevin_cli.commands import optimize
+
+    return optimize.run(target, {"out": out, **flags})
