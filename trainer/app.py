@@ -17,7 +17,7 @@ import typer
 
 from kevin_cli.errors import KevinError
 from kevin_cli.refine.journal import DEFAULT_ROOT, RecordedRun, load_run
-from trainer.returns import GAMMA, discounted, leave_one_out, per_turn, pooled, score
+from trainer.returns import GAMMA, discounted, leave_one_out, per_turn, pooled, scored
 
 SCHEMA_VERSION = 1
 
@@ -52,9 +52,10 @@ class Row:
     trajectory: int
     turn: int
     outcome: str
-    score: float
-    return_: float
-    advantage: float
+    score: float | None
+    return_: float | None
+    advantage: float | None
+    """`None` where the turn could not be judged through a fault of ours."""
 
     def plain(self) -> dict[str, object]:
         return {key.rstrip("_"): value for key, value in asdict(self).items()}
@@ -88,7 +89,7 @@ def returns(
 
 def rows_of(run: RecordedRun, gamma: float, form: Form, advantage: Advantage, baseline: str) -> list[Row]:
     """Every turn of a run, in order; the run's trajectories are one group."""
-    scores = [[score(turn.verdict, baseline) for turn in t.turns] for t in run.trajectories]
+    scores = [[scored(turn.verdict, baseline) for turn in t.turns] for t in run.trajectories]
     group = [discounted(values, gamma, form.value) for values in scores]
     compare = {Advantage.POOLED: pooled, Advantage.PER_TURN: per_turn, Advantage.LEAVE_ONE_OUT: leave_one_out}
     advantages = compare[advantage](group)
@@ -114,7 +115,7 @@ def _print_table(rows: list[Row]) -> None:
     for name in ("trajectory", "turn", "outcome", "score", "return", "advantage"):
         table.add_column(name, justify="left" if name == "outcome" else "right")
     for row in rows:
-        numbers = [f"{value:.2f}" for value in (row.score, row.return_, row.advantage)]
+        numbers = ["-" if value is None else f"{value:.2f}" for value in (row.score, row.return_, row.advantage)]
         table.add_row(str(row.trajectory), str(row.turn), row.outcome, *numbers)
     Console().print(table)
 

@@ -14,14 +14,17 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from kevin_cli.types import Verdict
+from kevin_cli.types import Outcome, Verdict
 
 GAMMA = 0.4
 CORRECT_WEIGHT = 0.3
 EPSILON = 1e-9
 
-Group = Sequence[Sequence[float]]
-"""One list for each trajectory of a task, one number for each of its turns; lengths may differ."""
+Group = Sequence[Sequence[float | None]]
+"""One list for each trajectory of a task, one number for each of its turns; lengths may differ. `None`: a turn that
+could not be judged through a fault of ours, which is compared with nothing."""
+
+Advantages = list[list[float | None]]
 
 
 def score(verdict: Verdict, baseline: str = "eager") -> float:
@@ -36,52 +39,101 @@ def score(verdict: Verdict, baseline: str = "eager") -> float:
     return CORRECT_WEIGHT + (found.median if found else 0.0)
 
 
-def discounted(scores: Sequence[float], gamma: float = GAMMA, form: Literal["sum", "max"] = "sum") -> tuple[float, ...]:
-    """R_t = Σ_{i≥t} γ^(i−t) S_i, or max_{i≥t} γ^(i−t) S_i (Kevin §4.3; the published run used the sum)."""
-    returns: list[float] = []
+def scored(verdict: Verdict, baseline: str = "eager") -> float | None:
+    """`score`, or `None` for a fault of ours: nobody knows what the candidate is worth."""
+    return None if verdict.outcome is Outcome.INFRA else score(verdict, baseline)
+
+
+def bounded_score(verdict: Verdict, share_of_limit: float | None) -> float:
+    """0.3 · correct + 0.7 · log-speedup over the log of the most that the device allows; between 0 and 1.
+
+    For `kevin-next`: an uncapped ratio lets one easy task drown the others (Dr. Kernel clips it to [0, 3]). With
+    eager time E, candidate time C and limit L this is log(E/C) / log(E/L): eager's speed earns nothing, the limit
+    everything. `share_of_limit` is L/E, eager's share of the limit; without one, or when eager already is at the
+    limit, correctness is all there is to earn.
+    """
+    if not verdict.is_correct:
+        return 0.0
+    found = verdict.against("eager") or verdict.against_fastest()
+    if found is None or share_of_limit is None or not 0.0 < share_of_limit < 1.0 or found.median <= 1.0:
+        return CORRECT_WEIGHT
+    gain = math.log(found.median) / -math.log(share_of_limit)
+    return CORRECT_WEIGHT + (1.0 - CORRECT_WEIGHT) * min(gain, 1.0)
+
+
+def discounted(
+    scores: Sequence[float | None], gamma: float = GAMMA, form: Literal["sum", "max"] = "sum"
+) -> tuple[float | None, ...]:
+    """R_t = Σ_{i≥t} γ^(i−t) S_i, or max_{i≥t} γ^(i−t) S_i (Kevin §4.3; the published run used the sum).
+
+    A turn without a score has no return and adds nothing to the turns before it.
+    """
+    returns: list[float | None] = []
     later = 0.0
     for value in reversed(scores):
-        later = value + gamma * later if form == "sum" else max(value, gamma * later)
-        returns.append(later)
+        own = 0.0 if value is None else value
+        later = own + gamma * later if form == "sum" else max(own, gamma * later)
+        returns.append(None if value is None else later)
     return tuple(reversed(returns))
 
 
-def pooled(returns: Group, *, divide: bool = True) -> list[list[float]]:
+def pooled(returns: Group, *, divide: bool = True) -> Advantages:
     """Against the mean of all turns of all trajectories, over their standard deviation (Kevin §4).
 
     `divide=False` leaves the standard deviation out (Dr. GRPO).
     """
-    everything = [value for trajectory in returns for value in trajectory]
-    centre, spread = _centre_and_spread(everything)
+    centre, spread = _centre_and_spread(_known(returns))
     scale = spread + EPSILON if divide else 1.0
-    return [[(value - centre) / scale for value in trajectory] for trajectory in returns]
+    return [[None if value is None else (value - centre) / scale for value in trajectory] for trajectory in returns]
 
 
-def per_turn(returns: Group, *, divide: bool = True) -> list[list[float]]:
+def per_turn(returns: Group, *, divide: bool = True) -> Advantages:
     """Against the turns with the same index only, as the authors' fork offers (`group_norm_refinement`)."""
-    result: list[list[float]] = [[] for _ in returns]
+    result: Advantages = [[] for _ in returns]
     for index in range(_num_turns(returns)):
         centre, spread = _centre_and_spread(_column(returns, index))
         scale = spread + EPSILON if divide else 1.0
         for row, trajectory in zip(result, returns, strict=True):
             if index < len(trajectory):
-                row.append((trajectory[index] - centre) / scale)
+                value = trajectory[index]
+                row.append(None if value is None else (value - centre) / scale)
     return result
 
 
-def leave_one_out(returns: Group) -> list[list[float]]:
+def leave_one_out(returns: Group) -> Advantages:
     """Against the mean of the *other* trajectories' turns with the same index (Dr. Kernel's TRLOO).
 
     A mean that holds the sample itself shrinks its gradient by 1 − 1/n; this does not. 0 where there is no
     other trajectory.
     """
-    result: list[list[float]] = [[] for _ in returns]
+    result: Advantages = [[] for _ in returns]
     for index in range(_num_turns(returns)):
         column = _column(returns, index)
         for row, trajectory in zip(result, returns, strict=True):
             if index < len(trajectory):
-                row.append(_against_others(trajectory[index], column))
+                value = trajectory[index]
+                row.append(None if value is None else _against_others(value, column))
     return result
+
+
+def is_flat(returns: Group) -> bool:
+    """Whether every return of a group is the same, so that it teaches nothing (dropped by DAPO, arXiv 2503.14476)."""
+    known = _known(returns)
+    return len(known) < 2 or max(known) - min(known) < EPSILON
+
+
+def whitened(advantages: Sequence[float], num_tokens: Sequence[int]) -> list[float]:
+    """Once more over the whole batch, each sample weighed by its tokens: mean 0, variance 1.
+
+    The authors' fork did this after the group's normalisation through a guard that was always true, until
+    2025-05-24; whether the released model came from that code is not known. For comparisons only.
+    """
+    total = sum(num_tokens)
+    if total == 0:
+        return list(advantages)
+    centre = math.fsum(a * n for a, n in zip(advantages, num_tokens, strict=True)) / total
+    variance = math.fsum(n * (a - centre) ** 2 for a, n in zip(advantages, num_tokens, strict=True)) / total
+    return [(a - centre) / (math.sqrt(variance) + EPSILON) for a in advantages]
 
 
 def _against_others(value: float, column: Sequence[float]) -> float:
@@ -94,8 +146,13 @@ def _num_turns(returns: Group) -> int:
     return max((len(trajectory) for trajectory in returns), default=0)
 
 
+def _known(returns: Group) -> list[float]:
+    return [value for trajectory in returns for value in trajectory if value is not None]
+
+
 def _column(returns: Group, index: int) -> list[float]:
-    return [trajectory[index] for trajectory in returns if index < len(trajectory)]
+    column = [trajectory[index] for trajectory in returns if index < len(trajectory)]
+    return [value for value in column if value is not None]
 
 
 def _centre_and_spread(values: Sequence[float]) -> tuple[float, float]:

@@ -7,7 +7,17 @@ import math
 import pytest
 
 from kevin_cli.types import Comparison, Outcome, Timing, Verdict
-from trainer.returns import discounted, leave_one_out, per_turn, pooled, score
+from trainer.returns import (
+    bounded_score,
+    discounted,
+    is_flat,
+    leave_one_out,
+    per_turn,
+    pooled,
+    score,
+    scored,
+    whitened,
+)
 
 
 def correct(**speedups: float) -> Verdict:
@@ -34,7 +44,7 @@ WRONG = Verdict(outcome=Outcome.MISMATCH, detail="wrong")
 def test_the_published_layer_norm_trajectory_gives_its_returns() -> None:
     verdicts = [correct(eager=0.6), correct(eager=4.27), WRONG, WRONG, correct(eager=9.61)]
     returns = discounted([score(verdict) for verdict in verdicts])
-    assert [round(value, 2) for value in returns] == [2.98, 5.20, 1.59, 3.96, 9.91]
+    assert [round(value or 0.0, 2) for value in returns] == [2.98, 5.20, 1.59, 3.96, 9.91]
 
 
 def test_only_a_correct_candidate_scores() -> None:
@@ -61,7 +71,7 @@ def test_without_a_discount_every_turn_is_worth_its_own_score() -> None:
 
 
 def test_pooled_advantages_have_no_mean_and_unit_spread() -> None:
-    values = [value for row in pooled([[1.0, 2.0], [3.0, 6.0]]) for value in row]
+    values = [value for row in pooled([[1.0, 2.0], [3.0, 6.0]]) for value in row if value is not None]
     assert math.fsum(values) == pytest.approx(0.0)
     assert math.fsum(value**2 for value in values) == pytest.approx(len(values) - 1)
 
@@ -81,7 +91,7 @@ def test_leave_one_out_compares_with_the_others_only() -> None:
 def test_leave_one_out_is_the_centred_advantage_without_its_shrinking() -> None:
     group = [[1.0], [2.0], [6.0]]
     centred = pooled(group, divide=False)
-    expected = [[value * 3 / 2 for value in row] for row in centred]
+    expected = [[(value or 0.0) * 3 / 2 for value in row] for row in centred]
     assert leave_one_out(group) == [pytest.approx(row) for row in expected]
 
 
@@ -98,3 +108,57 @@ def test_trajectories_of_different_lengths_keep_their_shape(compare) -> None:  #
 @pytest.mark.parametrize("compare", [pooled, per_turn, leave_one_out])
 def test_a_single_turn_has_nothing_to_be_compared_with(compare) -> None:  # type: ignore[no-untyped-def]
     assert compare([[5.0]]) == [[0.0]]
+
+
+def test_a_fault_of_ours_has_no_score_and_costs_nobody_anything() -> None:
+    infra = Verdict(outcome=Outcome.INFRA, detail="the disk is full")
+    assert scored(infra) is None
+    assert discounted([1.0, None, 2.0]) == (1.0 + 0.4 * 0.4 * 2.0, None, 2.0)
+
+
+@pytest.mark.parametrize("compare", [pooled, per_turn, leave_one_out])
+def test_a_turn_without_a_return_is_compared_with_nothing(compare) -> None:  # type: ignore[no-untyped-def]
+    with_fault = compare([[1.0, 4.0], [3.0, None], [5.0, 8.0]])
+    assert with_fault[1][1] is None
+    known = [value for row in with_fault for value in row if value is not None]
+    assert len(known) == 5
+    assert math.fsum(known) == pytest.approx(0.0)
+
+
+def test_the_published_trajectory_in_a_group_of_two() -> None:
+    """The LayerNorm trajectory beside one that never gets anything right: worked by hand."""
+    good, bad = [2.98, 5.20, 1.59, 3.96, 9.91], [0.0] * 5
+    assert leave_one_out([good, bad])[0] == pytest.approx(good)
+    assert per_turn([good, bad], divide=False)[0] == pytest.approx([value / 2 for value in good])
+    first = pooled([good, bad])[0]
+    assert first[4] == pytest.approx((9.91 - 2.364) / 3.2737, rel=1e-3)
+
+
+def test_pooling_favours_early_turns_without_merit_and_per_turn_does_not() -> None:
+    """Equal scores at every turn: the first turn's return is 1.624 times the last one's at gamma 0.4 and 4 turns."""
+    returns = [list(discounted([1.0] * 4)) for _ in range(3)]
+    assert returns[0][0] == pytest.approx(1.624)
+    early, *_, late = pooled(returns)[0]
+    assert early is not None
+    assert late is not None
+    assert early > 0 > late
+    assert leave_one_out(returns)[0] == pytest.approx([0.0] * 4)
+
+
+def test_a_group_is_flat_when_nothing_can_be_learned_from_it() -> None:
+    assert is_flat([[0.0, 0.0], [0.0, None]])
+    assert is_flat([[1.0]])
+    assert not is_flat([[0.0, 0.0], [0.0, 0.1]])
+
+
+def test_whitening_weighs_a_sample_by_its_tokens() -> None:
+    assert whitened([1.0, -1.0], [3, 1]) == pytest.approx([0.5 / math.sqrt(0.75), -1.5 / math.sqrt(0.75)])
+    assert whitened([1.0, 2.0], [0, 0]) == [1.0, 2.0]
+
+
+def test_the_bounded_score_runs_from_correct_to_the_limit() -> None:
+    assert bounded_score(WRONG, 0.1) == 0.0
+    assert bounded_score(correct(eager=0.5), 0.1) == pytest.approx(0.3)
+    assert bounded_score(correct(eager=math.sqrt(10.0)), 0.1) == pytest.approx(0.3 + 0.35)
+    assert bounded_score(correct(eager=50.0), 0.1) == pytest.approx(1.0)
+    assert bounded_score(correct(eager=2.0), None) == pytest.approx(0.3)

@@ -1,0 +1,355 @@
+"""What a training run is told: one typed, frozen value, read from TOML and `--set section.key=value`.
+
+A preset is a data file in `presets/`. A file of the user's own may name one in `preset = "…"` and state only what
+differs. Every key exists in the types below; an unknown one is an error with the nearest known name. Nothing here
+looks at the machine: whether a configuration can work is for `plan.py`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from kevin_cli.errors import UsageError
+
+PRESETS = Path(__file__).parent / "presets"
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, typed, and without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Model(Section):
+    """The weights that are trained."""
+
+    path: str
+    """A folder as `save_pretrained` writes it, a Hugging Face id, or `random` for two random layers."""
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    gradient_checkpointing: bool = True
+    lora_rank: int = 0
+    """0 trains every weight; otherwise adapters of this rank on every linear layer."""
+    lora_alpha: int = 32
+
+
+class Tasks(Section):
+    """What is trained on."""
+
+    source: str
+    """A KernelBench clone or table, a folder of tasks, a Hugging Face id, or `generated`."""
+    levels: tuple[int, ...] = (1, 2)
+    split: Literal["published", "all"] = "published"
+    """`published`: without the twenty held-out tasks of the published run (KernelBench only)."""
+    num_generated: int = 0
+    seed: int = 0
+    per_batch: int
+    """Tasks in one batch."""
+
+
+class Rollout(Section):
+    """How trajectories are made."""
+
+    engine: Literal["scripted", "transformers", "vllm"]
+    script: str = ""
+    """For `scripted`: the file with the completions."""
+    vllm_url: str = ""
+    """For `vllm`: a running server; empty runs the engine in the training process."""
+    style: Literal["kevin", "general", "general-cpu"]
+    num_trajectories: int
+    num_turns: int
+    temperature: float = 0.9
+    max_prompt_tokens: int = 8192
+    max_completion_tokens: int = 16384
+    extended_completion_tokens: int = 0
+    """The limit from batch `extend_at_batch` on; 0 keeps it."""
+    extend_at_batch: int = 0
+    turn_timeout_s: float = 600.0
+    generation_batch: int = 64
+    """Sequences that the `transformers` engine decodes at once."""
+
+
+class Judge(Section):
+    """Who says what a candidate is worth."""
+
+    device: Literal["cpu", "cuda"]
+    rules: Literal["kernels", "library"] = "kernels"
+    pool: Literal["local", "ray"] = "local"
+    compiled_baseline: bool = False
+    """Whether `torch.compile` is measured too; the published reward is against eager alone."""
+    build_slots: int = 0
+    """Builds at once; 0 is the number of cores."""
+    timeout_s: float = 60.0
+    max_open_tasks: int = 8
+    verdicts: str = ""
+    """A folder or file of recorded verdicts that are believed instead of judging again (audits, tests)."""
+
+
+class Reward(Section):
+    """A verdict -> a number, and its credit over turns."""
+
+    correct_weight: float = 0.3
+    baseline: Literal["eager", "fastest"] = "eager"
+    bound: Literal["none", "roofline"] = "none"
+    """`roofline`: a speedup counts up to what the device allows, on a log scale; bounded by 1."""
+    min_own_share: float = 0.0
+    """A correct candidate whose own kernels have less of the device time scores 0 (needs a profile)."""
+    gamma: float = 0.4
+    form: Literal["sum", "max"] = "sum"
+
+
+class Learn(Section):
+    """Advantages, loss and optimizer."""
+
+    advantage: Literal["pooled", "per_turn", "leave_one_out"] = "pooled"
+    divide_by_std: bool = True
+    whiten_batch: bool = False
+    """Normalise once more over the whole batch, as the authors' fork did by accident."""
+    drop_equal_groups: bool = False
+    """Leave out groups in which every return is the same."""
+    num_batches: int
+    updates_per_batch: int = 2
+    reuse: Literal["epochs", "parts"] = "epochs"
+    """`epochs`: every update sees the whole batch; `parts`: each update sees its own part."""
+    micro_batch: int = 1
+    learning_rate: float = 2e-6
+    warmup_steps: int = 8
+    clip_low: float = 0.2
+    clip_high: float = 0.28
+    kl: float = 0.0
+    max_grad_norm: float = 0.05
+    importance: Literal["none", "token_truncate"] = "none"
+    importance_cap: float = 2.0
+    mask_cut_off: bool = False
+    """Leave answers that hit the token limit out of the loss."""
+    adam_betas: tuple[float, float] = (0.9, 0.95)
+    seed: int = 128
+
+
+class Shard(Section):
+    """How the model is spread over processes."""
+
+    kind: Literal["none", "ddp", "zero3", "fsdp2"] = "none"
+    num_processes: int = 1
+    num_nodes: int = 1
+    offload_optimizer: bool = False
+
+
+class Keep(Section):
+    """Checkpoints."""
+
+    every_batches: int = 1
+    num_kept: int = 2
+
+
+class Watch(Section):
+    """What is looked at while it runs. JSONL is always written."""
+
+    report_to: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ("tensorboard",)
+    stop_on_collapse: bool = True
+    max_not_okay: float = 1.0
+    """Stop when more reasonings than this share begin with something else than 'Okay,' (1: never)."""
+    max_repetition: float = 0.5
+    """Stop when so large a share of completions repeats itself."""
+    patience_batches: int = 3
+    """For so many batches in a row."""
+
+
+class Sft(Section):
+    """The warm start."""
+
+    num_epochs: int = 2
+    learning_rate: float = 3e-4
+    batch: int = 16
+    max_tokens: int = 4096
+    warmup_steps: int = 10
+
+
+class Rates(Section):
+    """What the time estimate assumes; measured where `source` says so."""
+
+    decode_tokens_per_s: float
+    """Of all generating devices together, at the batch in use."""
+    train_flops_per_s: float
+    """Attained by one training GPU."""
+    build_s: float = 1.8
+    verdict_s: float = 0.4
+    """Device time of one verdict after its build."""
+    judge_devices: int = 1
+    unique_share: float = 1.0
+    """Share of candidates that are not the same program as another."""
+    mean_completion_tokens: int
+    mean_prompt_tokens: int
+    source: str = ""
+
+
+class Shape(Section):
+    """Size of the model, for the memory plan."""
+
+    num_parameters: float
+    num_layers: int
+    hidden: int
+    ffn: int
+    num_kv_heads: int
+    head_dim: int
+    vocabulary: int
+
+
+class Layout(Section):
+    """Which GPUs do what, for the memory plan."""
+
+    gpu_memory_gb: float = 0.0
+    """Of one GPU; 0: no GPU."""
+    train_gpus: int = 0
+    generate_gpus: int = 0
+    tensor_parallel: int = 1
+    is_shared: bool = False
+    """Whether training, generation and timing take turns on the same GPUs."""
+
+
+class Config(Section):
+    """A whole training run."""
+
+    name: str
+    model: Model
+    tasks: Tasks
+    rollout: Rollout
+    judge: Judge
+    reward: Reward = Reward()
+    learn: Learn
+    shard: Shard = Shard()
+    keep: Keep = Keep()
+    watch: Watch = Watch()
+    sft: Sft = Sft()
+    rates: Rates
+    shape: Shape
+    layout: Layout = Layout()
+
+    @property
+    def group_rows(self) -> int:
+        """Samples of one task: every turn of every trajectory."""
+        return self.rollout.num_trajectories * self.rollout.num_turns
+
+    @property
+    def batch_rows(self) -> int:
+        """Samples of one batch, over all tasks."""
+        return self.tasks.per_batch * self.group_rows
+
+    @property
+    def num_steps(self) -> int:
+        """Optimizer steps of the whole run."""
+        return self.learn.num_batches * self.learn.updates_per_batch
+
+    @property
+    def rows_per_rank(self) -> int:
+        return self.batch_rows // self.shard.num_processes
+
+
+def preset_names() -> list[str]:
+    return sorted(path.stem for path in PRESETS.glob("*.toml"))
+
+
+def load(preset_or_file: str, overrides: Sequence[str] = ()) -> Config:
+    """Read a preset by name or a TOML file, with `section.key=value` overrides in order.
+
+    Raises `UsageError` for an unknown preset, file, section or key (with the nearest name), or a wrong type.
+    """
+    plain = _read(preset_or_file)
+    for text in overrides:
+        _set(plain, text)
+    _refuse_unknown(plain, Config, "")
+    try:
+        return Config.model_validate(_tuples(plain, Config), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UsageError(f"{place}: {first['msg'].lower()}", f"see presets in {PRESETS.name}/ for its form") from error
+
+
+def as_toml_lines(config: Config) -> list[str]:
+    """`section.key = value`, one a line: what `--set` takes."""
+    lines = [f"name = {config.name!r}"]
+    for section in Config.model_fields:
+        value = getattr(config, section)
+        if isinstance(value, Section):
+            lines += [f"{section}.{key} = {getattr(value, key)!r}" for key in type(value).model_fields]
+    return lines
+
+
+def _read(preset_or_file: str) -> dict[str, Any]:
+    path = PRESETS / f"{preset_or_file}.toml"
+    if not path.is_file():
+        path = Path(preset_or_file)
+    if not path.is_file():
+        close = difflib.get_close_matches(preset_or_file, preset_names(), n=1)
+        hint = f"did you mean {close[0]}?" if close else f"presets: {', '.join(preset_names())}; or give a TOML file"
+        raise UsageError(f"no preset and no file {preset_or_file!r}", hint)
+    try:
+        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}", "see the presets for its form") from error
+    base = plain.pop("preset", None)
+    return _merged(_read(str(base)), plain) if base else plain
+
+
+def _merged(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in over.items():
+        known = result.get(key)
+        result[key] = _merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+    return result
+
+
+def _set(plain: dict[str, Any], text: str) -> None:
+    """`learn.kl=0.01`: the value is TOML, or a bare word for text."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"--set {text}: there is no '='", "write --set section.key=value")
+    *sections, key = name.strip().split(".")
+    place = plain
+    for section in sections:
+        place = place.setdefault(section, {})
+        if not isinstance(place, dict):
+            raise UsageError(f"--set {text}: {section} is a value, not a section", "write --set section.key=value")
+    place[key] = _value(value.strip())
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _refuse_unknown(plain: Mapping[str, Any], kind: type[Section], where: str) -> None:
+    for key, value in plain.items():
+        name = f"{where}{key}"
+        if key not in kind.model_fields:
+            close = difflib.get_close_matches(key, kind.model_fields, n=1, cutoff=0.5)
+            known = f"did you mean {where}{close[0]}?" if close else f"known: {', '.join(kind.model_fields)}"
+            raise UsageError(f"there is no setting {name}", known)
+        section = kind.model_fields[key].annotation
+        if isinstance(section, type) and issubclass(section, Section):
+            if not isinstance(value, dict):
+                raise UsageError(f"{name} is a section, not a value", f"write [{name}] and its keys below")
+            _refuse_unknown(value, section, f"{name}.")
+
+
+def _tuples(plain: Mapping[str, Any], kind: type[Section]) -> dict[str, Any]:
+    """TOML's arrays as tuples and its whole numbers as floats where floats belong: strict types take no others."""
+    result: dict[str, Any] = {}
+    for key, value in plain.items():
+        wanted = kind.model_fields[key].annotation
+        if isinstance(value, dict) and isinstance(wanted, type) and issubclass(wanted, Section):
+            value = _tuples(value, wanted)
+        elif isinstance(value, list):
+            value = tuple(value)
+        elif wanted is float and type(value) is int:
+            value = float(value)
+        result[key] = value
+    return result
