@@ -62,6 +62,10 @@ class Settings(BaseSettings):
     """Seconds for the whole search."""
     max_tokens: int | None = Field(None, gt=0)
     """Completion tokens for the whole search."""
+    max_cost: float | None = Field(None, gt=0)
+    """Money for the whole search; needs `price`."""
+    price: str = ""
+    """What a million tokens cost, `PROMPT,COMPLETION`, in any currency; empty: money is not counted."""
     completion_tokens: int = Field(16384, gt=0)
     """Limit of one completion; no flag of its own."""
     isolation: Isolation = Isolation.PROCESS

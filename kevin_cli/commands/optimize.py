@@ -16,6 +16,7 @@ from kevin_cli.package.sources import local_imports
 from kevin_cli.package.write import package_path, refuse_foreign, write
 from kevin_cli.policies.choose import Choice, choose
 from kevin_cli.refine.journal import Journal, open_run
+from kevin_cli.refine.ledger import Price, read_price, total_usage
 from kevin_cli.refine.prompt import Setting, opens_think, prompt_budget, renderer
 from kevin_cli.refine.result import RunResult
 from kevin_cli.refine.run import optimize as run_loop
@@ -23,6 +24,7 @@ from kevin_cli.refine.settings import RunSettings
 from kevin_cli.settings import Settings
 from kevin_cli.show.final import ending_block
 from kevin_cli.show.live import Progress
+from kevin_cli.show.usage import usage_line
 from kevin_cli.tasks.names import task_name
 from kevin_cli.types import DeviceKind, Policy, Target, Task, TaskReport
 
@@ -47,6 +49,7 @@ def run(target: str, flags: Mapping[str, Any]) -> int:
 async def _optimize(order: Order, target: Target) -> Ended:
     settings = order.settings
     refuse_unpackable(target)
+    price_of(settings)
     device = sessions.find_device(settings, target, order.screen)
     choice = await choose(
         settings.model or None, settings.endpoint or None, device=device, rules=settings.rules, seed=settings.seed
@@ -116,6 +119,8 @@ async def _search(order: Order, choice: Choice, session: Session) -> Ended:
     run, output = journal.folder.resolve(), await _write(order.settings, session, result)
     block = ending_block(result, session.report, class_name=session.task.target.class_name, run=run, output=output)
     (order.screen.say if order.as_json else order.screen.result)(block)
+    if (usage := total_usage(result.turns, run_settings.price)).num_prompt_tokens:
+        order.screen.say(usage_line(usage))
     return Ended(
         task=session.task.name,
         device=session.task.contract.device.value,
@@ -127,6 +132,7 @@ async def _search(order: Order, choice: Choice, session: Session) -> Ended:
         result=result,
         run=run,
         output=output,
+        price=run_settings.price,
     )
 
 
@@ -135,6 +141,13 @@ async def open_policy(choice: Choice, device_name: str) -> Policy:
     setting = Setting(rules=choice.rules, device_name=device_name)
     render = renderer(choice.style, prompt_budget(choice.style, choice.context_tokens), setting)
     return await choice.open(render, opens_think(choice.style))
+
+
+def price_of(settings: Settings) -> Price | None:
+    """Raises `UsageError` for a price that is none, and for a limit of money without a price."""
+    if settings.max_cost and not settings.price:
+        raise UsageError("--max-cost needs a price", "say what a million tokens cost: --price PROMPT,COMPLETION")
+    return read_price(settings.price) if settings.price else None
 
 
 def run_settings_of(settings: Settings, choice: Choice) -> RunSettings:
@@ -147,6 +160,8 @@ def run_settings_of(settings: Settings, choice: Choice) -> RunSettings:
         seed=settings.seed,
         time_limit_s=settings.max_time,
         token_limit=settings.max_tokens,
+        cost_limit=settings.max_cost,
+        price=price_of(settings),
     )
     return replace(run_settings, turn_timeout_s=settings.timeout) if settings.timeout else run_settings
 

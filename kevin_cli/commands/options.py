@@ -73,6 +73,8 @@ class Searching:
     seed: Annotated[int | None, typer.Option(help="Seed of the proposals.")] = None
     max_time: Annotated[float | None, typer.Option(help="Seconds for the search on one task.")] = None
     max_tokens: Annotated[int | None, typer.Option(help="Completion tokens for one task.")] = None
+    max_cost: Annotated[float | None, typer.Option(help="Money for one task; needs --price.")] = None
+    price: Annotated[str | None, typer.Option(help="Money for a million tokens: PROMPT,COMPLETION.")] = None
 
 
 class Talking:

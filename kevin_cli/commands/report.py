@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kevin_cli.refine.ledger import Price, total_usage
 from kevin_cli.refine.result import RunResult
 from kevin_cli.types import Comparison, Task, TaskReport, Verdict
 
@@ -28,6 +29,7 @@ class Ended:
     result: RunResult | None = None
     run: Path | None = None
     output: Path | None = None
+    price: Price | None = None
 
     @property
     def final(self) -> Verdict | None:
@@ -49,11 +51,17 @@ def optimize_object(ended: Ended) -> dict[str, Any]:
         "output": str(ended.output) if ended.output else None,
         "run": str(ended.run) if ended.run else None,
         "turns": ended.result.num_turns if ended.result else 0,
+        "usage": usage_object(ended),
         "isolation": report.isolation.value if report else None,
         "policy": ended.policy,
         "weak_check": (report.weak_check or None) if report else None,
         "note": ended.note,
     }
+
+
+def usage_object(ended: Ended) -> dict[str, Any]:
+    """Tokens, seconds and money of all turns; `cost` is null without a price."""
+    return asdict(total_usage(ended.result.turns if ended.result else (), ended.price))
 
 
 def check_object(task: Task, verdict: Verdict, report: TaskReport, baseline: str) -> dict[str, Any]:

@@ -66,4 +66,5 @@ def _ended(recorded: RecordedRun) -> Ended:
         report=header.report,
         result=recorded.result,
         run=recorded.folder.resolve(),
+        price=header.settings.price,
     )

@@ -52,8 +52,12 @@ class RunResult:
         return find_turn(self.trajectories, place) if place else None
 
     @property
+    def turns(self) -> tuple[Turn, ...]:
+        return tuple(turn for trajectory in self.trajectories for turn in trajectory.turns)
+
+    @property
     def num_turns(self) -> int:
-        return sum(len(trajectory.turns) for trajectory in self.trajectories)
+        return len(self.turns)
 
 
 def find_turn(trajectories: tuple[Trajectory, ...], place: Place) -> Turn | None:

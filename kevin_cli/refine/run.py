@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from kevin_cli.errors import NothingToOptimizeError
 from kevin_cli.refine.journal import Journal
+from kevin_cli.refine.ledger import total_usage, why_exhausted
 from kevin_cli.refine.once import JudgeOnce
-from kevin_cli.refine.prompt import count_characters
 from kevin_cli.refine.result import Ending, Place, RunResult, find_turn, speed
 from kevin_cli.refine.rollout import rollout
 from kevin_cli.refine.settings import RunSettings
@@ -71,9 +71,7 @@ class _Run:
             self.watch(event)
 
     def may_go_on(self, trajectory: Trajectory) -> bool:
-        limit = self.settings.token_limit
-        if limit is not None and sum(map(_num_tokens, self.turns())) >= limit:
-            self.limit = f"the limit of {limit} tokens is used up"
+        self.limit = self.limit or why_exhausted(total_usage(self.turns(), self.settings.price), self.settings.budget)
         return not self.limit
 
     def turns(self) -> list[Turn]:
@@ -132,13 +130,6 @@ async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _num_tokens(turn: Turn) -> int:
-    completion = turn.completion
-    if completion.num_completion_tokens is not None:
-        return completion.num_completion_tokens
-    return count_characters(completion.reasoning + completion.text)
 
 
 # --- the winner ------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
+from kevin_cli.refine.ledger import Budget, Price
 from kevin_cli.types import Limits, Style
 
 BaselineChoice = Literal["fastest", "eager"]
@@ -33,12 +34,20 @@ class RunSettings:
     """No new work after this; the winner is still judged again. `None`: no limit."""
     token_limit: int | None = None
     """No new turn after this many completion tokens over all trajectories."""
+    cost_limit: float | None = None
+    """No new turn after this much money; counts only with a `price`."""
+    price: Price | None = None
     max_finals: int = 3
     """How many of the best candidates are judged again, at most, before giving up."""
 
     def __post_init__(self) -> None:
         if self.num_turns < 1 or self.num_trajectories < 1:
             raise ValueError("a run has at least one turn and one trajectory")
+
+    @property
+    def budget(self) -> Budget:
+        """What the turns of all trajectories may use together."""
+        return Budget(num_tokens=self.token_limit, cost=self.cost_limit)
 
     def limits(self, trajectory: int, turn: int) -> Limits:
         """The limits of one completion, with a seed of its own."""
