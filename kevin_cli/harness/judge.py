@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -42,6 +43,7 @@ from kevin_cli.harness.sandbox import Sandbox, interpreter_folders
 from kevin_cli.harness.timing import Samples, compare_all
 from kevin_cli.harness.worker_side import Spare, Surroundings
 from kevin_cli.types import (
+    BuildReport,
     Candidate,
     Comparison,
     DeviceKind,
@@ -136,9 +138,7 @@ class LocalJudge:
 
     async def _hide(self, target: Target) -> None:
         """Contain workers away from the target's folder, and let the first one warm up."""
-        folders = await asyncio.to_thread(interpreter_folders, target.python)
-        hidden = [Path(target.path).parent, Path(target.path), self._settings.cache, *self._settings.hidden]
-        self._contained = self._sandbox.around(hidden=hidden, readable=folders)
+        self._contained = await asyncio.to_thread(_around, self._sandbox, target, self._settings)
         around = Surroundings(
             python=target.python, device=self._settings.device, sandbox=self._contained, scratch=self._scratch
         )
@@ -320,6 +320,27 @@ class LocalJudge:
         if self._spare is not None:
             await self._spare.close()
         self._opened = self._described = self._spare = None
+
+
+def _around(sandbox: Sandbox, target: Target, settings: JudgeSettings) -> Sandbox:
+    """The sandbox for candidates of one target: away from its folder and from ours."""
+    hidden = [Path(target.path).parent, Path(target.path), settings.cache, *settings.hidden]
+    return sandbox.around(hidden=hidden, readable=interpreter_folders(target.python))
+
+
+@lru_cache(maxsize=64)
+def _found_around(target: Target, settings: JudgeSettings) -> Sandbox:
+    return _around(Sandbox.find(), target, settings)
+
+
+async def build_ahead(settings: JudgeSettings, task: Task, candidate: Candidate) -> BuildReport:
+    """Only the rules and the build, so that a judge finds it built. Raises `CandidateFault`."""
+    follow_rules(candidate, settings.rules)
+    sandbox = await asyncio.to_thread(_found_around, task.target, settings)
+    built = await build_candidate(
+        task, candidate, sandbox=sandbox, cache=settings.cache, timeout_s=settings.build_timeout_s
+    )
+    return built.report
 
 
 def make_scratch(cache: Path) -> Path:

@@ -8,6 +8,7 @@ place.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from kevin_cli.errors import InfraError
@@ -143,17 +145,24 @@ def _undefined(output: str) -> str:
     return "\n".join(f"error: undefined reference to '{name}'" for name in unique)
 
 
+@lru_cache(maxsize=1)
 def _ninja() -> str:
-    """The program of the `ninja` package, or the one on PATH."""
-    try:
+    """The program of the `ninja` package, or the one on PATH.
+
+    First where the package itself lies: an environment laid over another one has a script of that name that
+    would start itself for ever.
+    """
+    places = []
+    with contextlib.suppress(ImportError):
         import ninja
 
-        return str(Path(ninja.BIN_DIR) / "ninja")
-    except ImportError:
-        found = shutil.which("ninja")
-        if found is None:
-            raise InfraError("ninja is missing", "pip install ninja") from None
-        return found
+        places = [Path(ninja.__file__).parents[4] / "bin/ninja", Path(ninja.BIN_DIR) / "ninja"]
+    if found := shutil.which("ninja"):
+        places.append(Path(found))
+    programs = [str(place) for place in places if place.is_file()]
+    if not programs:
+        raise InfraError("ninja is missing", "pip install ninja")
+    return programs[0]
 
 
 def _readable(recipe: Recipe) -> Sequence[Path]:
