@@ -43,8 +43,19 @@ class Settings(BaseSettings):
     device: Literal["auto", "cuda", "cpu"] = "auto"
     python: str = ""
     """Interpreter in which the user's module imports; empty: the active environment's."""
-    turns: int = Field(4, ge=1, le=64)
-    trajectories: int = Field(2, ge=1, le=64)
+    search: Literal["serial", "parallel", "beam"] = "parallel"
+    turns: int | None = Field(None, ge=1, le=256)
+    """Of each trajectory; `None`: 4, for a beam 8."""
+    trajectories: int | None = Field(None, ge=1, le=64)
+    """`None`: 2, for a beam as many as it keeps and copies."""
+    keep: int = Field(4, ge=1, le=64)
+    """Beam: how many trajectories are kept after every four turns."""
+    copies: int = Field(4, ge=1, le=64)
+    """Beam: how many times each of them goes on."""
+    until: str = ""
+    """`1.5x` or `90%`: the search ends when a candidate reaches it."""
+    max_turns: int | None = Field(None, gt=0)
+    """Turns over all trajectories."""
     model: str = ""
     """A local model directory, or the name of a model behind `endpoint`; empty: see `policies.choose`."""
     endpoint: str = ""

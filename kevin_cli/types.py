@@ -391,6 +391,15 @@ class Trajectory:
     task: Task
     index: int
     turns: tuple[Turn, ...] = ()
+    parent: int | None = None
+    """The trajectory that this one was copied from (beam search)."""
+    num_shared: int = 0
+    """How many of its turns were the parent's."""
+
+    @property
+    def own_turns(self) -> tuple[Turn, ...]:
+        """Without those that were made, and paid, by the parent."""
+        return self.turns[self.num_shared :]
 
     def extended(self, turn: Turn) -> Trajectory:
         return replace(self, turns=(*self.turns, turn))
@@ -417,6 +426,7 @@ class Stage(StrEnum):
     TIMING = "timing"
     FINISHED = "finished"
     FINAL = "judging the winner again"
+    SELECTED = "selected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,6 +438,10 @@ class Event:
     stage: Stage
     finished: Turn | None = None
     """Set on `FINISHED`."""
+    kept: tuple[int, ...] = ()
+    """On `SELECTED`: the trajectories that a beam goes on with, the fastest first."""
+    copied: tuple[tuple[int, int], ...] = ()
+    """On `SELECTED`: each new trajectory, and the one that it is a copy of."""
 
 
 Watch = Callable[[Event], None]

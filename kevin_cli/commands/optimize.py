@@ -21,6 +21,7 @@ from kevin_cli.refine.prompt import Setting, opens_think, prompt_budget, rendere
 from kevin_cli.refine.result import RunResult
 from kevin_cli.refine.run import optimize as run_loop
 from kevin_cli.refine.settings import RunSettings
+from kevin_cli.refine.until import read_until
 from kevin_cli.settings import Settings
 from kevin_cli.show.final import ending_block
 from kevin_cli.show.live import Progress
@@ -50,6 +51,7 @@ async def _optimize(order: Order, target: Target) -> Ended:
     settings = order.settings
     refuse_unpackable(target)
     price_of(settings)
+    refuse_unreachable(settings)
     device = sessions.find_device(settings, target, order.screen)
     choice = await choose(
         settings.model or None, settings.endpoint or None, device=device, rules=settings.rules, seed=settings.seed
@@ -78,6 +80,16 @@ async def _with_judge(order: Order, target: Target, device: DeviceKind, choice: 
             return no_room(order, choice.reason, task, session.report, why)
         order.screen.say(f"model: {choice.reason}")
         return await _search(order, choice, session)
+
+
+def refuse_unreachable(settings: Settings) -> None:
+    """Raises `UsageError` for a search that can't be made, before anything is paid for."""
+    if settings.until:
+        read_until(settings.until)
+    if settings.search == "beam" and settings.trajectories is not None and settings.trajectories < settings.keep:
+        raise UsageError(
+            f"--keep {settings.keep} of --trajectories {settings.trajectories}", "keep no more than there are"
+        )
 
 
 def refuse_unpackable(target: Target) -> None:
@@ -113,7 +125,15 @@ async def _search(order: Order, choice: Choice, session: Session) -> Ended:
     try:
         journal = _open_journal(order, session, policy, run_settings)
         with Progress(order.screen, session.task, order.settings.baseline) as progress:
-            result = await run_loop(session.task, policy, session.judge, run_settings, journal, progress.watch)
+            result = await run_loop(
+                session.task,
+                policy,
+                session.judge,
+                run_settings,
+                journal,
+                progress.watch,
+                limit=session.report.roofline,
+            )
     finally:
         await policy.close()
     run, output = journal.folder.resolve(), await _write(order.settings, session, result)
@@ -151,10 +171,16 @@ def price_of(settings: Settings) -> Price | None:
 
 
 def run_settings_of(settings: Settings, choice: Choice) -> RunSettings:
+    is_beam = settings.search == "beam"
     run_settings = RunSettings(
         style=choice.style,
-        num_turns=settings.turns,
-        num_trajectories=settings.trajectories,
+        search=settings.search,
+        num_turns=settings.turns or (8 if is_beam else 4),
+        num_trajectories=settings.trajectories or (settings.keep * settings.copies if is_beam else 2),
+        keep=settings.keep,
+        copies=settings.copies,
+        until=read_until(settings.until) if settings.until else None,
+        turn_limit=settings.max_turns,
         baseline=settings.baseline,
         max_tokens=settings.completion_tokens,
         seed=settings.seed,

@@ -34,6 +34,12 @@ class BaselineChoice(StrEnum):
     EAGER = "eager"
 
 
+class SearchChoice(StrEnum):
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+    BEAM = "beam"
+
+
 class Where:
     """Where the module imports, and where kernels run."""
 
@@ -68,8 +74,15 @@ class Proposing:
 class Searching:
     """How much is proposed for one task."""
 
-    turns: Annotated[int | None, typer.Option(help="Refinement turns of each trajectory.")] = None
-    trajectories: Annotated[int | None, typer.Option(help="Trajectories side by side.")] = None
+    search: Annotated[
+        SearchChoice | None, typer.Option(help="Trajectories one by one, side by side, or selected every 4 turns.")
+    ] = None
+    turns: Annotated[int | None, typer.Option(help="Refinement turns of each trajectory: 4; beam: 8.")] = None
+    trajectories: Annotated[int | None, typer.Option(help="How many trajectories: 2; beam: 16.")] = None
+    keep: Annotated[int | None, typer.Option(help="Beam: trajectories kept at each selection: 4.")] = None
+    copies: Annotated[int | None, typer.Option(help="Beam: how often each of them goes on: 4.")] = None
+    until: Annotated[str | None, typer.Option(help="End at 1.5x (times faster) or 90% (of the limit).")] = None
+    max_turns: Annotated[int | None, typer.Option(help="Turns over all trajectories.")] = None
     seed: Annotated[int | None, typer.Option(help="Seed of the proposals.")] = None
     max_time: Annotated[float | None, typer.Option(help="Seconds for the search on one task.")] = None
     max_tokens: Annotated[int | None, typer.Option(help="Completion tokens for one task.")] = None

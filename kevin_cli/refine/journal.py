@@ -2,13 +2,16 @@
 
     run.json                 schema version, id, when, task, policy, settings, the judge's report
     turns.jsonl              one line a turn, on disk before the next turn starts
+    selections.jsonl         beam search: one line for each selection, which trajectories were kept and copied
     sources/t00-n00.py       the candidate of trajectory 0, turn 0, as it was judged
     completions/t00-n00.txt  what the policy said
+    held/t00-n00.json        a completion whose turn is not finished: paid, and not to be paid again
     result.json              how the run ended; absent when it was killed
+    lock                     held by the process that writes
 
-A line of `turns.jsonl` is written with one call and synced, so a killed run loses at most the turn in
+A line of a `.jsonl` file is written with one call and synced, so a killed run loses at most the judgement in
 progress: a torn last line is ignored on reading and cut off before more is written. Keys and tokens are
-not recorded (`secret_values.py`).
+not recorded (`secret_values.py`). A copied trajectory's line of turns begins after those it shares.
 """
 
 from __future__ import annotations
@@ -16,21 +19,25 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
+
+from filelock import FileLock, Timeout
 
 from kevin_cli import records
 from kevin_cli.errors import UsageError
 from kevin_cli.refine.names import make_folder
 from kevin_cli.refine.result import Ending, RunResult
+from kevin_cli.refine.search import Selection, copy_of
 from kevin_cli.refine.secret_values import without_secrets
 from kevin_cli.refine.settings import RunSettings
-from kevin_cli.types import Task, TaskReport, Trajectory, Turn
+from kevin_cli.types import Completion, Task, TaskReport, Trajectory, Turn
 
 SCHEMA_VERSION = 1
 DEFAULT_ROOT = Path(".kevin") / "runs"
+LOCK = "lock"
 
 T = TypeVar("T")
 
@@ -47,6 +54,8 @@ class Header:
     policy: str
     settings: RunSettings
     report: TaskReport | None
+    asked: dict[str, Any] = field(default_factory=dict)
+    """What the user chose, by the names of `settings.Settings`: how `kevin runs resume` opens the run again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +64,8 @@ class Line:
 
     trajectory: int
     turn: Turn
+    at: str = ""
+    """When the turn was finished, ISO 8601 with a time zone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +77,9 @@ class RecordedRun:
     trajectories: tuple[Trajectory, ...]
     ending: Ending | None
     """`None`: the run was killed, or is still going on."""
+    selections: tuple[Selection, ...] = ()
     is_torn: bool = False
-    """Whether the last line of `turns.jsonl` was incomplete and left out."""
+    """Whether the last line of a file of lines was incomplete and left out."""
 
     @property
     def id(self) -> str:
@@ -79,23 +91,51 @@ class RecordedRun:
 
 
 class Journal:
-    """The writing end. `record` returns when the turn is on disk."""
+    """The writing end; one process at a time has it. `record` returns when the turn is on disk."""
 
     def __init__(self, folder: Path) -> None:
+        """Raises `UsageError` when another process writes this run."""
         self.folder = folder
         self.id = folder.name
         self._turns = folder / "turns.jsonl"
+        self._lock = FileLock(folder / LOCK)
+        try:
+            self._lock.acquire(blocking=False)
+        except Timeout as error:
+            raise UsageError(f"run {self.id} is still going on", "wait for it, or stop it with Ctrl-C") from error
+
+    def close(self) -> None:
+        """Let another process write."""
+        self._lock.release()
+
+    def hold(self, trajectory: int, turn: int, completion: Completion) -> None:
+        """Keep a completion before it is judged, unless the policy failed: that is asked again."""
+        if completion.finish_reason != "error":
+            path = self.folder / "held" / f"{place_name(trajectory, turn)}.json"
+            _write(path, without_secrets(records.dumps(completion)) + "\n")
+
+    def held(self, trajectory: int, turn: int) -> Completion | None:
+        """The completion of a turn that was killed while it was judged."""
+        path = self.folder / "held" / f"{place_name(trajectory, turn)}.json"
+        return _record(Completion, _read_object(path), path) if path.is_file() else None
+
+    def select(self, selection: Selection) -> None:
+        """Record what a beam kept, before any copy goes on."""
+        _append(self.folder / "selections.jsonl", records.dumps(selection) + "\n")
 
     def record(self, trajectory: int, turn: Turn) -> None:
-        name = f"t{trajectory:02d}-n{turn.index:02d}"
+        name = place_name(trajectory, turn.index)
         if turn.candidate:
             _write(self.folder / "sources" / f"{name}.py", turn.candidate.source)
         _write(self.folder / "completions" / f"{name}.txt", without_secrets(turn.completion.text))
-        line = without_secrets(records.dumps(Line(trajectory=trajectory, turn=turn)))
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = without_secrets(records.dumps(Line(trajectory=trajectory, turn=turn, at=at)))
         _append(self._turns, line + "\n")
+        (self.folder / "held" / f"{name}.json").unlink(missing_ok=True)
 
     def finish(self, ending: Ending) -> None:
         _write(self.folder / "result.json", _pretty({"schema_version": SCHEMA_VERSION, **records.to_plain(ending)}))
+        self.close()
 
 
 def open_run(
@@ -105,6 +145,7 @@ def open_run(
     settings: RunSettings,
     report: TaskReport | None = None,
     root: Path = DEFAULT_ROOT,
+    asked: dict[str, Any] | None = None,
 ) -> Journal:
     """Start the record of a run in a folder of its own; two runs at once never share one."""
     now = datetime.now(UTC).astimezone()
@@ -117,21 +158,35 @@ def open_run(
         policy=policy,
         settings=settings,
         report=report,
+        asked=asked or {},
     )
-    for name in ("sources", "completions"):
+    for name in ("sources", "completions", "held"):
         (folder / name).mkdir()
     _write(folder / "run.json", _pretty(records.to_plain(header)))
     return Journal(folder)
 
 
 def continue_run(run: RecordedRun) -> Journal:
-    """Write on where a run stopped; a torn last line is cut off first."""
-    path = run.folder / "turns.jsonl"
-    if run.is_torn:
-        data = path.read_bytes()
-        os.truncate(path, data.rfind(b"\n") + 1)
+    """Write on where a run stopped; a torn last line is cut off first. Raises `UsageError` while it goes on."""
+    journal = Journal(run.folder)
+    for name in ("turns.jsonl", "selections.jsonl"):
+        path = run.folder / name
+        data = path.read_bytes() if path.is_file() else b""
+        if data and not data.endswith(b"\n"):
+            os.truncate(path, data.rfind(b"\n") + 1)
     (run.folder / "result.json").unlink(missing_ok=True)
-    return Journal(run.folder)
+    return journal
+
+
+def is_going_on(folder: Path) -> bool:
+    """Whether a process writes this run right now."""
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        return True
+    lock.release()
+    return False
 
 
 # --- reading ---------------------------------------------------------------------------------------
@@ -144,13 +199,15 @@ def load_run(path_or_id: str | Path, *, root: Path = DEFAULT_ROOT) -> RecordedRu
     """
     folder = _find(path_or_id, root)
     header = _header(folder)
-    lines, is_torn = _lines(folder / "turns.jsonl")
+    lines, is_torn = read_lines(Line, folder / "turns.jsonl")
+    selections, is_torn_too = read_lines(Selection, folder / "selections.jsonl")
     return RecordedRun(
         folder=folder,
         header=header,
-        trajectories=_trajectories(header.task, lines),
+        trajectories=_trajectories(header.task, lines, selections),
         ending=_ending(folder / "result.json"),
-        is_torn=is_torn,
+        selections=tuple(selections),
+        is_torn=is_torn or is_torn_too,
     )
 
 
@@ -166,6 +223,7 @@ def _find(path_or_id: str | Path, root: Path) -> Path:
             return folder
     known = list_runs(root)
     matches = [name for name in known if name.startswith(str(path_or_id))]
+    matches = matches or [name for name in known if str(path_or_id) in name]
     if len(matches) == 1:
         return root / matches[0]
     if matches:
@@ -190,29 +248,35 @@ def _ending(path: Path) -> Ending | None:
     return _record(Ending, plain, path)
 
 
-def _lines(path: Path) -> tuple[list[Line], bool]:
+def read_lines(kind: type[T], path: Path) -> tuple[list[T], bool]:
     """Every whole line, and whether a torn one was left out at the end."""
     if not path.is_file():
         return [], False
     *whole, last = path.read_bytes().split(b"\n")
-    lines = [_line(text, f"{path} line {number}") for number, text in enumerate(whole, 1)]
+    lines = [_line(kind, text, f"{path} line {number}") for number, text in enumerate(whole, 1)]
     return lines, last != b""
 
 
-def _line(text: bytes, place: str) -> Line:
+def _line(kind: type[T], text: bytes, place: str) -> T:
     import pydantic
 
     try:
-        return records.loads(Line, text)
+        return records.loads(kind, text)
     except pydantic.ValidationError as error:
         raise UsageError(f"{place} is damaged: {_first_error(error)}", "remove that line to read the rest") from error
 
 
-def _trajectories(task: Task, lines: Iterable[Line]) -> tuple[Trajectory, ...]:
-    found: dict[int, Trajectory] = {}
+def _trajectories(task: Task, lines: Iterable[Line], selections: Iterable[Selection]) -> tuple[Trajectory, ...]:
+    """Copies have a higher index than what they were copied from, so parents are complete first."""
+    turns: dict[int, list[Turn]] = {}
     for line in lines:
-        known = found.setdefault(line.trajectory, Trajectory(task=task, index=line.trajectory))
-        found[line.trajectory] = known.extended(line.turn)
+        turns.setdefault(line.trajectory, []).append(line.turn)
+    branches = {branch.trajectory: branch for selection in selections for branch in selection.branches}
+    found: dict[int, Trajectory] = {}
+    for index in sorted(turns.keys() | branches.keys()):
+        branch = branches.get(index)
+        known = copy_of(found[branch.parent], branch) if branch else Trajectory(task=task, index=index)
+        found[index] = replace(known, turns=(*known.turns, *turns.get(index, [])))
     return tuple(found[index] for index in sorted(found))
 
 
@@ -241,6 +305,11 @@ def _first_error(error: Any) -> str:
 
 
 # --- writing ---------------------------------------------------------------------------------------
+
+
+def place_name(trajectory: int, turn: int) -> str:
+    """What the files of a turn are called: `t00-n00`."""
+    return f"t{trajectory:02d}-n{turn:02d}"
 
 
 def _pretty(plain: Any) -> str:

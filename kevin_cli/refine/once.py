@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Iterable
 
-from kevin_cli.types import Candidate, Judge, Outcome, StageWatch, Task, Verdict
+from kevin_cli.types import Candidate, Judge, Outcome, StageWatch, Task, Turn, Verdict
 
 
 class JudgeOnce:
     """Wraps a judge for the length of one run; one event loop, one task."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: Judge, known: Iterable[Turn] = ()) -> None:
+        """`known`: turns of an earlier sitting, whose verdicts still hold."""
         self._judge = judge
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[str, Verdict] = {
+            turn.candidate.digest: turn.verdict
+            for turn in known
+            if turn.candidate and turn.verdict.outcome is not Outcome.INFRA
+        }
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def judge(

@@ -53,7 +53,8 @@ class RunResult:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        return tuple(turn for trajectory in self.trajectories for turn in trajectory.turns)
+        """Each once: a copied trajectory's shared turns are its parent's."""
+        return tuple(turn for trajectory in self.trajectories for turn in trajectory.own_turns)
 
     @property
     def num_turns(self) -> int:

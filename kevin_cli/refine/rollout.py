@@ -46,13 +46,14 @@ async def rollout(
     """Advance one trajectory to `settings.num_turns` turns.
 
     `start` continues a trajectory (resume, beam search); its turns count. Every turn is in the journal
-    before the next starts. Faults of the judge that it raises, and cancellation, pass through.
+    before the next starts, and its completion before it is judged, so that none is paid twice. Faults of the
+    judge that it raises, and cancellation, pass through.
     """
     trajectory = start or Trajectory(task=task, index=index)
     while len(trajectory.turns) < settings.num_turns and not _has_failed(trajectory):
         if may_go_on and not may_go_on(trajectory):
             break
-        turn = await _one_turn(trajectory, policy, judge, settings, watch)
+        turn = await _one_turn(trajectory, policy, judge, settings, watch, journal)
         if journal:
             journal.record(trajectory.index, turn)
         trajectory = trajectory.extended(turn)
@@ -66,11 +67,20 @@ def _has_failed(trajectory: Trajectory) -> bool:
 
 
 async def _one_turn(
-    trajectory: Trajectory, policy: Policy, judge: Judge, settings: RunSettings, watch: Watch | None
+    trajectory: Trajectory,
+    policy: Policy,
+    judge: Judge,
+    settings: RunSettings,
+    watch: Watch | None,
+    journal: Journal | None,
 ) -> Turn:
     number = len(trajectory.turns)
-    _tell(watch, trajectory.index, number, Stage.PROPOSING)
-    completion = await policy.propose(trajectory, settings.limits(trajectory.index, number))
+    completion = journal.held(trajectory.index, number) if journal else None
+    if completion is None:
+        _tell(watch, trajectory.index, number, Stage.PROPOSING)
+        completion = await policy.propose(trajectory, settings.limits(trajectory.index, number))
+        if journal:
+            journal.hold(trajectory.index, number, completion)
     found = extract(completion, settings.style)
     if isinstance(found, NoCode):
         return _turn(number, completion, None, Verdict(outcome=Outcome.NO_CODE, detail=found.reason), settings)

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kevin_cli.refine.ledger import Budget, Price
+from kevin_cli.refine.until import Until
 from kevin_cli.types import Limits, Style
 
 BaselineChoice = Literal["fastest", "eager"]
+SearchKind = Literal["serial", "parallel", "beam"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,17 @@ class RunSettings:
     style: Style
     num_turns: int = 4
     num_trajectories: int = 1
+    search: SearchKind = "parallel"
+    keep: int = 4
+    """Beam: how many trajectories are kept after a round."""
+    copies: int = 4
+    """Beam: how many times each of them goes on."""
+    round_turns: int = 4
+    """Beam: turns between two selections."""
+    until: Until | None = None
+    """The search ends when a candidate reaches this."""
+    turn_limit: int | None = None
+    """No new turn after so many over all trajectories."""
     baseline: BaselineChoice = "fastest"
     """What `faster` means: against the fastest baseline, or against eager."""
     max_tokens: int = 16384
@@ -43,6 +56,8 @@ class RunSettings:
     def __post_init__(self) -> None:
         if self.num_turns < 1 or self.num_trajectories < 1:
             raise ValueError("a run has at least one turn and one trajectory")
+        if min(self.keep, self.copies, self.round_turns) < 1:
+            raise ValueError("a beam keeps and copies at least one trajectory")
 
     @property
     def budget(self) -> Budget:

@@ -19,7 +19,7 @@ from rich.text import Text
 from kevin_cli.refine.result import speed
 from kevin_cli.refine.settings import BaselineChoice
 from kevin_cli.show.screen import VERBOSE, Screen
-from kevin_cli.show.turns import label, stage_line, turn_change, turn_line
+from kevin_cli.show.turns import label, selection_line, stage_line, turn_change, turn_line
 from kevin_cli.show.words import seconds_text
 from kevin_cli.types import Event, Stage, Task, Trajectory, Turn
 
@@ -60,6 +60,9 @@ class Progress:
         if event.stage is Stage.FINISHED and event.finished is not None:
             self._under_way.pop(event.trajectory, None)
             self._finish(event.trajectory, event.finished)
+            return
+        if event.stage is Stage.SELECTED:
+            self._screen.say(selection_line(event))
             return
         self._under_way[event.trajectory] = (event, time.monotonic())
         if self._live is None:

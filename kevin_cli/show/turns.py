@@ -39,6 +39,13 @@ def stage_line(event: Event) -> str:
     return f"{label(event.trajectory, event.turn):<5}{event.stage.value}"
 
 
+def selection_line(event: Event) -> str:
+    """`kept trajectories 13, 14, 15, 16; copied as 17 (of 13), 18 (of 14) …`."""
+    kept = ", ".join(str(index + 1) for index in event.kept)
+    copies = ", ".join(f"{index + 1} (of {parent + 1})" for index, parent in event.copied)
+    return f"kept trajectories {kept}" + (f"; copies: {copies}" if copies else "")
+
+
 def turn_change(trajectory: Trajectory, index: int) -> RenderableType:
     """What a turn changed against the last turn before it that had a program."""
     turn = trajectory.turns[index]

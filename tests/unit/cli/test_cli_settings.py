@@ -22,7 +22,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_file_wins_over_defaults_and_is_found_upwards() -> None:
-    assert (read({}).turns, read({}).max_time, read({}).trajectories) == (7, 60.0, 2)
+    assert (read({}).turns, read({}).max_time, read({}).keep) == (7, 60.0, 4)
 
 
 def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 import refine_samples as samples
 
 from kevin_cli.policies.scripted import ScriptedPolicy
-from kevin_cli.refine.journal import Journal, load_run, open_run
+from kevin_cli.refine.journal import load_run, open_run
 from kevin_cli.refine.once import JudgeOnce
 from kevin_cli.refine.rollout import rollout
 from kevin_cli.refine.settings import RunSettings
@@ -97,7 +97,7 @@ def test_every_turn_is_on_disk_before_the_next_is_proposed(tmp_path: Path) -> No
             return await super().propose(trajectory, limits)
 
     policy = Watching([[samples.answer(mark) for mark in "abc"]])
-    run(policy, samples.MarkedJudge({}), settings=settings(num_turns=3), journal=Journal(journal.folder))
+    run(policy, samples.MarkedJudge({}), settings=settings(num_turns=3), journal=journal)
     assert on_disk == [0, 1, 2]
 
 
