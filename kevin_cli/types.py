@@ -11,6 +11,7 @@ that made it, and says under which isolation it was made.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, Protocol
@@ -446,6 +447,31 @@ class Event:
 
 Watch = Callable[[Event], None]
 StageWatch = Callable[[Stage], None]
+
+Pause = Callable[[], AbstractAsyncContextManager[object]]
+"""Entered by the judge before it measures: while it is held, no model computes on the judge's device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """How far a completion has come, for whoever watches; told a few times a second at most."""
+
+    trajectory: int
+    turn: int
+    num_tokens: int
+    """Tokens, or pieces of a stream where the server does not count."""
+    elapsed_s: float
+    is_reasoning: bool
+    """Whether the model still reasons: such text is for nobody, so a view may collapse it."""
+    tail: str
+    """The last words."""
+
+    @property
+    def tokens_per_s(self) -> float:
+        return self.num_tokens / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+
+Hear = Callable[[Writing], None]
 
 
 class Policy(Protocol):

@@ -11,7 +11,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,19 +21,20 @@ from kevin_cli import __version__
 from kevin_cli.commands import session as sessions
 from kevin_cli.commands.bench_attempts import Attempt, Judged, TaskJudge, given_attempts, policy_attempt
 from kevin_cli.commands.bench_files import BenchTask, find_tasks, unpack
-from kevin_cli.commands.optimize import open_policy
+from kevin_cli.commands.optimize import opened_policy
 from kevin_cli.commands.report import print_object
 from kevin_cli.commands.session import Order
 from kevin_cli.errors import ExitCode, InfraError, NothingToOptimizeError, UsageError
 from kevin_cli.harness.device import describe_device
 from kevin_cli.policies.choose import choose
+from kevin_cli.policies.sharing import Sharing
 from kevin_cli.records import to_plain
 from kevin_cli.refine import bench_rows
 from kevin_cli.refine.bench_rows import SCHEMA_VERSION, Row, Rows, Setup, key_of, summarise
 from kevin_cli.settings import Settings
 from kevin_cli.show.bench import bench_block, row_line
 from kevin_cli.tasks.target import find_python, parse_target
-from kevin_cli.types import DeviceKind, Rules, Target, Task, TaskReport
+from kevin_cli.types import DeviceKind, Pause, Rules, Target, Task, TaskReport
 
 VERSIONS = """
 import importlib.util, json, pathlib, platform
@@ -109,22 +110,25 @@ async def _run(order: Order, tasks: Sequence[BenchTask], rows: Rows, candidates:
         settings.model or None, settings.endpoint or None, device=device, rules=settings.rules, seed=settings.seed
     )
     order.screen.say(f"model: {choice.reason}")
-    policy = await open_policy(choice, setup.device_name)
-    try:
+    sharing = Sharing()
+    async with opened_policy(choice, setup.device_name, sharing) as policy:
         attempts = [policy_attempt(settings, choice, policy, order.screen)]
-        plan = _plan(order, replace(setup, rules=choice.rules.value), device, lambda _: attempts, rows)
-        return await sit(plan, tasks)
-    finally:
-        await policy.close()
+        setup = replace(setup, rules=choice.rules.value)
+        return await sit(_plan(order, setup, device, lambda _: attempts, rows, sharing.measuring), tasks)
 
 
 def _plan(
-    order: Order, setup: Setup, device: DeviceKind, attempts: Callable[[BenchTask], Sequence[Attempt]], rows: Rows
+    order: Order,
+    setup: Setup,
+    device: DeviceKind,
+    attempts: Callable[[BenchTask], Sequence[Attempt]],
+    rows: Rows,
+    pause: Pause = nullcontext,
 ) -> Plan:
     rules = Rules(setup.rules)
 
     def open_judge(target: Target) -> AbstractAsyncContextManager[TaskJudge]:
-        return sessions.open_judge(order.settings, target, device, rules)
+        return sessions.open_judge(order.settings, target, device, rules, pause)
 
     return Plan(order=order, setup=setup, open_judge=open_judge, attempts=attempts, rows=rows)
 

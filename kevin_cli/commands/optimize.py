@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from kevin_cli.harness.roofline import why_no_room
 from kevin_cli.package.sources import local_imports
 from kevin_cli.package.write import package_path, refuse_foreign, write
 from kevin_cli.policies.choose import Choice, choose
+from kevin_cli.policies.intervals import DEVICE_LOG
+from kevin_cli.policies.sharing import Around, Pausable, Sharing
 from kevin_cli.refine.journal import Journal, open_run
 from kevin_cli.refine.ledger import Price, read_price, total_usage
 from kevin_cli.refine.prompt import Setting, opens_think, prompt_budget, renderer
@@ -25,9 +28,9 @@ from kevin_cli.refine.until import read_until
 from kevin_cli.settings import Settings
 from kevin_cli.show.final import ending_block
 from kevin_cli.show.live import Progress
-from kevin_cli.show.usage import usage_line
+from kevin_cli.show.usage import sharing_line, usage_line
 from kevin_cli.tasks.names import task_name
-from kevin_cli.types import DeviceKind, Policy, Target, Task, TaskReport
+from kevin_cli.types import DeviceKind, Hear, Policy, Target, Task, TaskReport
 
 EXIT_CODES = {
     "faster": ExitCode.OK,
@@ -72,14 +75,15 @@ async def _optimize(order: Order, target: Target) -> Ended:
 
 
 async def _with_judge(order: Order, target: Target, device: DeviceKind, choice: Choice) -> Ended:
-    async with sessions.open_judge(order.settings, target, device, choice.rules) as judge:
+    sharing = Sharing()
+    async with sessions.open_judge(order.settings, target, device, choice.rules, sharing.measuring) as judge:
         task = await sessions.lower_target(judge, target)
         refuse_foreign(package_path(task, order.settings.out))
         session = await sessions.open_session(judge, task, order.screen)
         if why := why_no_room(session.report, order.settings.baseline):
             return no_room(order, choice.reason, task, session.report, why)
         order.screen.say(f"model: {choice.reason}")
-        return await _search(order, choice, session)
+        return await _search(order, choice, session, sharing)
 
 
 def refuse_unreachable(settings: Settings) -> None:
@@ -118,13 +122,14 @@ def no_room(order: Order, policy: str, task: Task, report: TaskReport, why: str)
     )
 
 
-async def _search(order: Order, choice: Choice, session: Session) -> Ended:
+async def _search(order: Order, choice: Choice, session: Session, sharing: Sharing) -> Ended:
     """Open the policy, run the loop under its journal, write what was found."""
     run_settings = run_settings_of(order.settings, choice)
-    policy = await open_policy(choice, session.report.device_name)
-    try:
+    progress = Progress(order.screen, session.task, order.settings.baseline)
+    async with opened_policy(choice, session.report.device_name, sharing, progress.hear) as policy:
         journal = _open_journal(order, session, policy, run_settings)
-        with Progress(order.screen, session.task, order.settings.baseline) as progress:
+        sharing.log_to(journal.folder / DEVICE_LOG)
+        with progress:
             result = await run_loop(
                 session.task,
                 policy,
@@ -134,13 +139,13 @@ async def _search(order: Order, choice: Choice, session: Session) -> Ended:
                 progress.watch,
                 limit=session.report.roofline,
             )
-    finally:
-        await policy.close()
     run, output = journal.folder.resolve(), await _write(order.settings, session, result)
     block = ending_block(result, session.report, class_name=session.task.target.class_name, run=run, output=output)
     (order.screen.say if order.as_json else order.screen.result)(block)
     if (usage := total_usage(result.turns, run_settings.price)).num_prompt_tokens:
         order.screen.say(usage_line(usage))
+    if line := sharing_line(sharing.log):
+        order.screen.say(line)
     return Ended(
         task=session.task.name,
         device=session.task.contract.device.value,
@@ -156,11 +161,25 @@ async def _search(order: Order, choice: Choice, session: Session) -> Ended:
     )
 
 
-async def open_policy(choice: Choice, device_name: str) -> Policy:
-    """The chosen policy, with prompts that fit what it reads and name the device."""
+@asynccontextmanager
+async def opened_policy(
+    choice: Choice, device_name: str, sharing: Sharing, hear: Hear | None = None
+) -> AsyncIterator[Policy]:
+    """The chosen policy, with prompts that fit what it reads and name the device, closed whatever happens.
+
+    When it computes on the judge's device it is silent while something is measured there.
+    """
     setting = Setting(rules=choice.rules, device_name=device_name)
     render = renderer(choice.style, prompt_budget(choice.style, choice.context_tokens), setting)
-    return await choice.open(render, opens_think(choice.style))
+    around = Around(sharing=sharing if choice.shares_device else None, hear=hear)
+    policy = await choice.open(render, opens_think(choice.style), around)
+    if choice.shares_device and isinstance(policy, Pausable):
+        sharing.attach(policy)
+    try:
+        yield policy
+    finally:
+        sharing.detach()
+        await policy.close()
 
 
 def price_of(settings: Settings) -> Price | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -21,7 +21,7 @@ from kevin_cli.package.write import Finished
 from kevin_cli.settings import Settings, read
 from kevin_cli.show.baselines import baselines_table
 from kevin_cli.show.screen import Screen, open_screen
-from kevin_cli.types import Candidate, DeviceKind, Rules, Target, Task, TaskReport
+from kevin_cli.types import Candidate, DeviceKind, Pause, Rules, Target, Task, TaskReport
 
 T = TypeVar("T")
 
@@ -73,16 +73,22 @@ def find_device(settings: Settings, target: Target, screen: Screen) -> DeviceKin
 
 
 @asynccontextmanager
-async def open_judge(settings: Settings, target: Target, device: DeviceKind, rules: Rules) -> AsyncIterator[LocalJudge]:
-    """The local judge, ended whatever happens inside. `rules` hold unless the user chose others."""
+async def open_judge(
+    settings: Settings, target: Target, device: DeviceKind, rules: Rules, pause: Pause = nullcontext
+) -> AsyncIterator[LocalJudge]:
+    """The local judge, ended whatever happens inside. `rules` hold unless the user chose others; `pause` is held
+    while something is measured."""
     make_cache(settings.cache)
-    limits = {"build_timeout_s": settings.timeout, "call_timeout_s": settings.timeout} if settings.timeout else {}
+    limits: dict[str, Any] = {}
+    if settings.timeout:
+        limits = {"build_timeout_s": settings.timeout, "call_timeout_s": settings.timeout}
     judge_settings = JudgeSettings(
         device=device,
         rules=settings.rules or rules,
         python=target.python,
         cache=settings.cache.absolute(),
         isolation_minimum=settings.isolation,
+        pause=pause,
         hidden=(settings.runs.absolute(),),
         **limits,
     )

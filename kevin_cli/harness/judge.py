@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -49,6 +50,7 @@ from kevin_cli.types import (
     DeviceKind,
     Isolation,
     Outcome,
+    Pause,
     Rules,
     Stage,
     StageWatch,
@@ -75,6 +77,8 @@ class JudgeSettings:
     call_timeout_s: float = 30.0
     """For one request to a candidate: its import, or one block of calls."""
     isolation_minimum: Isolation = Isolation.PROCESS
+    pause: Pause = nullcontext
+    """Held while something is measured: a model on the same device is silent then."""
     hidden: tuple[Path, ...] = ()
     """Folders that no candidate may see beside the target's own: the directory of the run."""
 
@@ -99,7 +103,7 @@ class LocalJudge:
 
     def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
-        self._quiet = Quiet(settings.device)
+        self._quiet = Quiet(settings.device, settings.pause)
         self._starting = asyncio.Lock()
         self._described: tuple[Target, ReferenceSide, dict[str, Any]] | None = None
         self._opened: OpenedTask | None = None

@@ -12,13 +12,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
 from kevin_cli.harness.device_lock import exclusive
-from kevin_cli.types import DeviceKind
+from kevin_cli.types import DeviceKind, Pause
 
 LOOK_S = 0.002
 NUM_LOOKS = 3
@@ -60,10 +60,12 @@ def _computes(pid: int) -> bool:
 
 class Quiet:
     """A shared side for builds, an exclusive one for everything that is measured. Nobody waits for ever:
-    while somebody wants to measure, no further build begins."""
+    while somebody wants to measure, no further build begins. `pause` keeps a model that computes on the
+    same device silent meanwhile."""
 
-    def __init__(self, device: DeviceKind) -> None:
+    def __init__(self, device: DeviceKind, pause: Pause = nullcontext) -> None:
         self._device = device
+        self._pause = pause
         self._gated = device is DeviceKind.CPU
         self._measuring = asyncio.Lock()
         self._num_building = 0
@@ -90,7 +92,7 @@ class Quiet:
         """
         async with self._measuring:
             await self._idle.wait()
-            async with exclusive(self._device, waits):
+            async with exclusive(self._device, waits), self._pause():
                 yield
 
     def _begin(self) -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from kevin_cli.errors import UsageError
 from kevin_cli.policies.endpoint import check, place
+from kevin_cli.policies.sharing import Around
 from kevin_cli.types import DeviceKind, Message, Policy, Rules, Style, Trajectory
 
 CountTokens = Callable[[str], int]
 Render = Callable[[Trajectory, CountTokens | None], tuple[Message, ...]]
-Open = Callable[[Render, bool], Awaitable[Policy]]
+Open = Callable[[Render, bool, Around], Awaitable[Policy]]
 
 SCRIPT_PREFIX = "scripted:"
 
@@ -23,13 +24,15 @@ class Choice:
     """A policy that can be opened, and what goes with it."""
 
     open: Open
-    """Given how to render prompts and whether they end in an opened `<think>`: the policy, ready to propose."""
+    """Given how to render prompts, whether they end in an opened `<think>`, and what is around: the policy, ready."""
     reason: str
     """One line for the user: which policy, and why this one."""
     style: Style
     rules: Rules
     context_tokens: int | None = None
     """Prompt and completion together, where it is known."""
+    shares_device: bool = False
+    """Whether the model computes where the judge measures."""
 
 
 async def choose(
@@ -69,7 +72,7 @@ def _choice(open_policy: Open, reason: str, style: Style, context_tokens: int | 
 
 
 def _embedded(why: str, device: DeviceKind, rules: Rules, seed: int) -> Choice:
-    async def open_policy(render: Render, opens_think: bool) -> Policy:
+    async def open_policy(render: Render, opens_think: bool, around: Around) -> Policy:
         from kevin_cli.policies.embedded.policy import EmbeddedPolicy
 
         return EmbeddedPolicy(rules, seed)
@@ -82,7 +85,7 @@ def _scripted(path: Path, device: DeviceKind) -> Choice:
 
     policy = load_script(path)
 
-    async def open_policy(render: Render, opens_think: bool) -> Policy:
+    async def open_policy(render: Render, opens_think: bool, around: Around) -> Policy:
         return policy
 
     return _choice(open_policy, f"script {path}", style_for("", device))
@@ -96,19 +99,20 @@ def _transformers(path: Path, device: DeviceKind) -> Choice:
         raise UsageError(f"no model directory {path}", hint)
     check_directory(path)
 
-    async def open_policy(render: Render, opens_think: bool) -> Policy:
+    async def open_policy(render: Render, opens_think: bool, around: Around) -> Policy:
         return await asyncio.to_thread(
-            TransformersPolicy.load, path, render, opens_think=opens_think, device=device.value
+            TransformersPolicy.load, path, render, opens_think=opens_think, device=device.value, around=around
         )
 
     reason = f"transformers, in process ({path})"
-    return _choice(open_policy, reason, style_for(path.name, device), context_tokens(path))
+    choice = _choice(open_policy, reason, style_for(path.name, device), context_tokens(path))
+    return replace(choice, shares_device=True)
 
 
 async def _http(endpoint: str, model: str, device: DeviceKind) -> Choice:
     server = await check(endpoint, model)
 
-    async def open_policy(render: Render, opens_think: bool) -> Policy:
+    async def open_policy(render: Render, opens_think: bool, around: Around) -> Policy:
         from kevin_cli.policies.http import HttpPolicy
 
         return HttpPolicy(server, render, opens_think=opens_think)

@@ -1,30 +1,37 @@
 """A local model directory, run in this process through the transformers library.
 
-For small models and for machines without a server: one completion after another, no batches. Generation
-runs in a thread and looks between tokens whether it was cancelled or is out of time. The completion
-carries the token ids and, for each, the log-probability under the model itself (before the temperature).
+For small models and for machines without a server. Trajectories that ask while a batch is being written go into
+the next one together. Each completion carries the token ids and, for each, the log-probability under the model
+itself (before the temperature). A row ends at the end of its turn, at its limit of tokens or of time, or when it is
+cancelled; the others go on.
 
-The one file of the controller that may import torch, and only once a model is opened. Nothing is fetched
-from the network: a directory that lacks a part is a `UsageError`.
+Nothing is fetched from the network: a directory that lacks a part is a `UsageError`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kevin_cli.errors import UsageError
+from kevin_cli.policies.answers import failed
+from kevin_cli.policies.decoding import BatchTooLargeError, Row, settle, write
+from kevin_cli.policies.progress import Told
+from kevin_cli.policies.sharing import Around, Parking
 from kevin_cli.types import Completion, Limits, Message, Trajectory
 
 CountTokens = Callable[[str], int]
 Render = Callable[[Trajectory, CountTokens | None], tuple[Message, ...]]
+
+MAX_BATCH = 64
+GATHER_S = 0.02
+"""Trajectories that ask within this time of each other share a batch."""
 
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json")
@@ -53,94 +60,177 @@ def context_tokens(path: Path) -> int | None:
     return length if isinstance(length, int) else None
 
 
+def prompt_text(tokenizer: Any, messages: Sequence[Message], *, opens_think: bool) -> str:
+    """Through the model's own chat template, with `<think>` opened where the protocol asks for it."""
+    plain = [{"role": message.role, "content": message.content} for message in messages]
+    if not getattr(tokenizer, "chat_template", None):
+        return "\n\n".join(message.content for message in messages) + "\n\n"
+    text: str = tokenizer.apply_chat_template(plain, tokenize=False, add_generation_prompt=True)
+    return text + "<think>\n" if opens_think and not text.rstrip().endswith("<think>") else text
+
+
+@dataclass(slots=True)
+class _Asked:
+    """One completion that somebody waits for."""
+
+    row: Row
+    done: asyncio.Future[None]
+
+
 class TransformersPolicy:
     """Proposes with a causal language model from a directory."""
 
-    def __init__(self, path: Path, model: Any, tokenizer: Any, render: Render, *, opens_think: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        model: Any,
+        tokenizer: Any,
+        render: Render,
+        *,
+        opens_think: bool,
+        around: Around | None = None,
+    ) -> None:
         self.name = f"transformers {path.name}"
         self._path = path
         self._model = model
         self._tokenizer = tokenizer
         self._render = render
         self._opens_think = opens_think
-        self._turn = asyncio.Lock()
+        self._around = around or Around()
+        sharing = self._around.sharing
+        self._parking = Parking((lambda a, b: sharing.note("generating", a, b)) if sharing else None)
+        self._waiting: list[_Asked] = []
+        self._writing: list[_Asked] = []
+        self._writer: asyncio.Task[None] | None = None
+        self._max_batch = MAX_BATCH
 
     @classmethod
-    def load(cls, path: Path, render: Render, *, opens_think: bool = False, device: str = "cpu") -> TransformersPolicy:
+    def load(
+        cls,
+        path: Path,
+        render: Render,
+        *,
+        opens_think: bool = False,
+        device: str = "cpu",
+        around: Around | None = None,
+    ) -> TransformersPolicy:
         """Read the weights (blocking, seconds to minutes). Raises `UsageError` when they can't be read."""
         check_directory(path)
         model, tokenizer = _load(path, device)
-        return cls(path, model, tokenizer, render, opens_think=opens_think)
+        return cls(path, model, tokenizer, render, opens_think=opens_think, around=around)
 
     async def propose(self, trajectory: Trajectory, limits: Limits) -> Completion:
-        """One completion; cancelling it ends the generation at the next token and waits for that."""
+        """One completion. Cancelling it ends its row at the next token."""
+        start = time.monotonic()
         messages = self._render(trajectory, self._count)
-        async with self._turn:
-            stop = _Stop(deadline=time.monotonic() + limits.timeout_s)
-            work = asyncio.create_task(asyncio.to_thread(self._generate, messages, limits, stop))
-            try:
-                return await asyncio.shield(work)
-            except asyncio.CancelledError:
-                stop.cancelled.set()
-                await asyncio.wait([work])
-                raise
+        text = prompt_text(self._tokenizer, messages, opens_think=self._opens_think)
+        prompt_ids = list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        room = self._context_tokens() - len(prompt_ids)
+        if room < 1:
+            error = f"the prompt has {len(prompt_ids)} tokens, the model reads {self._context_tokens()}"
+            return _about(failed(self._path.name, error), messages, start)
+        told = Told(trajectory, self._around.hear, self._decode, starts_reasoning=text.rstrip().endswith("<think>"))
+        row = Row(
+            prompt_ids=prompt_ids,
+            max_tokens=min(limits.max_tokens, room),
+            temperature=limits.temperature,
+            seed=limits.seed,
+            deadline_s=start + limits.timeout_s,
+            told=told.tokens,
+        )
+        try:
+            await self._write(row)
+        except BatchTooLargeError:
+            return _about(
+                failed(self._path.name, "the device has not enough memory for one completion"), messages, start
+            )
+        return _about(self._completion(row, limits), messages, start)
+
+    async def pause(self) -> None:
+        await self._parking.pause()
+
+    async def resume(self) -> None:
+        await self._parking.resume()
 
     async def close(self) -> None:
+        """Ends every row that is being written, and waits for that."""
+        for asked in [*self._waiting, *self._writing]:
+            asked.row.cancelled.set()
+        if self._writer is not None:
+            await asyncio.wait([self._writer])
         self._model = None
 
-    def _count(self, text: str) -> int:
-        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+    # --- batches -----------------------------------------------------------------------------------
 
-    def _prompt(self, messages: tuple[Message, ...]) -> str:
-        plain = [{"role": message.role, "content": message.content} for message in messages]
-        if not getattr(self._tokenizer, "chat_template", None):
-            return "\n\n".join(message.content for message in messages) + "\n\n"
-        text: str = self._tokenizer.apply_chat_template(plain, tokenize=False, add_generation_prompt=True)
-        return text + "<think>\n" if self._opens_think and not text.rstrip().endswith("<think>") else text
+    async def _write(self, row: Row) -> None:
+        asked = _Asked(row, asyncio.get_running_loop().create_future())
+        self._waiting.append(asked)
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write_all())
+        try:
+            await asked.done
+        except asyncio.CancelledError:
+            row.cancelled.set()
+            raise
 
-    def _generate(self, messages: tuple[Message, ...], limits: Limits, stop: _Stop) -> Completion:
-        start = time.monotonic()
-        encoded = self._tokenizer(self._prompt(messages), return_tensors="pt", add_special_tokens=False)
-        num_prompt = int(encoded["input_ids"].shape[1])
-        room = self._context_tokens() - num_prompt
-        if room < 1:
-            error = f"the prompt has {num_prompt} tokens, the model reads {self._context_tokens()}"
-            return Completion(text="", finish_reason="error", model=self._path.name, messages=messages, error=error)
-        ids, logprobs = self._sample(encoded, min(limits.max_tokens, room), limits, stop)
-        ended = bool(ids) and ids[-1] in self._end_ids()
-        late = not ended and stop.is_late
+    async def _write_all(self) -> None:
+        """Batch after batch, until nobody waits."""
+        while self._waiting:
+            await asyncio.sleep(GATHER_S)
+            self._waiting = [asked for asked in self._waiting if not asked.row.cancelled.is_set()]
+            self._writing, self._waiting = self._waiting[: self._max_batch], self._waiting[self._max_batch :]
+            if self._writing:
+                await self._write_batch(self._writing)
+
+    async def _write_batch(self, batch: list[_Asked]) -> None:
+        error: Exception | None = None
+        try:
+            await asyncio.to_thread(self._generate, [asked.row for asked in batch])
+        except BatchTooLargeError as full:
+            if len(batch) > 1:
+                self._max_batch = len(batch) // 2
+                self._waiting = batch + self._waiting
+                return
+            error = full
+        except Exception as fault:  # noqa: BLE001 - a fault in the thread belongs to whoever waits, or they wait for ever
+            error = fault
+        for asked in batch:
+            if not asked.done.done():
+                asked.done.set_exception(error) if error else asked.done.set_result(None)
+
+    def _generate(self, rows: list[Row]) -> None:
+        """In a thread."""
+        for row in rows:
+            row.ids, row.logprobs = [], []
+        self._parking.begin()
+        try:
+            write(self._model, rows, self._end_ids(), self._pad_id(), self._parking.breathe)
+            settle(self._model)
+        finally:
+            self._parking.end()
+
+    # --- words -------------------------------------------------------------------------------------
+
+    def _completion(self, row: Row, limits: Limits) -> Completion:
+        ended = bool(row.ids) and row.ids[-1] in self._end_ids()
+        late = not ended and row.is_late
         return Completion(
-            text=self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False),
+            text=self._decode(row.ids),
             finish_reason="stop" if ended else "error" if late else "length",
             model=self._path.name,
-            messages=messages,
-            token_ids=tuple(ids),
-            logprobs=tuple(logprobs),
-            num_prompt_tokens=num_prompt,
-            num_completion_tokens=len(ids),
-            wall_s=time.monotonic() - start,
+            token_ids=tuple(row.ids),
+            logprobs=tuple(row.logprobs),
+            num_prompt_tokens=len(row.prompt_ids),
+            num_completion_tokens=len(row.ids),
             error=f"no complete answer within {limits.timeout_s:g} s" if late else "",
         )
 
-    def _sample(self, encoded: Any, max_tokens: int, limits: Limits, stop: _Stop) -> tuple[list[int], list[float]]:
-        import torch
-        import transformers
+    def _decode(self, ids: list[int]) -> str:
+        text: str = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return text
 
-        torch.manual_seed(limits.seed)
-        sampling: dict[str, Any] = {"do_sample": False}
-        if limits.temperature > 0:
-            sampling = {"do_sample": True, "temperature": limits.temperature, "top_p": 1.0, "top_k": 0}
-        spy = _LogProbs()
-        with torch.inference_mode():
-            sequences = self._model.generate(
-                **encoded.to(self._model.device),
-                max_new_tokens=max_tokens,
-                pad_token_id=self._pad_id(),
-                logits_processor=transformers.LogitsProcessorList([spy.before]),
-                stopping_criteria=transformers.StoppingCriteriaList([spy.after, stop.ask]),
-                **sampling,
-            )
-        return sequences[0, encoded["input_ids"].shape[1] :].tolist(), spy.values
+    def _count(self, text: str) -> int:
+        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def _context_tokens(self) -> int:
         return int(getattr(self._model.config, "max_position_embeddings", 0) or 1 << 30)
@@ -150,42 +240,15 @@ class TransformersPolicy:
         listed = ends if isinstance(ends, list) else [ends]
         return {end for end in [*listed, self._tokenizer.eos_token_id] if end is not None}
 
-    def _pad_id(self) -> int | None:
-        pad: int | None = self._tokenizer.pad_token_id
-        return pad if pad is not None else self._tokenizer.eos_token_id
+    def _pad_id(self) -> int:
+        for known in (self._tokenizer.pad_token_id, self._tokenizer.eos_token_id):
+            if known is not None:
+                return int(known)
+        return 0
 
 
-@dataclass
-class _Stop:
-    """Asked between tokens: was the completion cancelled, or is its time over?"""
-
-    deadline: float
-    cancelled: threading.Event = field(default_factory=threading.Event)
-    is_late: bool = False
-
-    def ask(self, ids: Any, scores: Any, **_: Any) -> Any:
-        import torch
-
-        self.is_late = time.monotonic() > self.deadline
-        return torch.full((ids.shape[0],), self.is_late or self.cancelled.is_set(), device=ids.device)
-
-
-@dataclass
-class _LogProbs:
-    """Keeps one row of logits until its token is known: whole scores would be gigabytes at 16K tokens."""
-
-    values: list[float] = field(default_factory=list)
-    _row: Any = None
-
-    def before(self, ids: Any, logits: Any) -> Any:
-        self._row = logits[0].float().log_softmax(-1)
-        return logits
-
-    def after(self, ids: Any, scores: Any, **_: Any) -> Any:
-        import torch
-
-        self.values.append(float(self._row[ids[0, -1]]))
-        return torch.zeros(ids.shape[0], dtype=torch.bool, device=ids.device)
+def _about(completion: Completion, messages: tuple[Message, ...], start_s: float) -> Completion:
+    return replace(completion, messages=messages, wall_s=time.monotonic() - start_s)
 
 
 def _load(path: Path, device: str) -> tuple[Any, Any]:

@@ -21,7 +21,7 @@ from kevin_cli.refine.settings import BaselineChoice
 from kevin_cli.show.screen import VERBOSE, Screen
 from kevin_cli.show.turns import label, selection_line, stage_line, turn_change, turn_line
 from kevin_cli.show.words import seconds_text
-from kevin_cli.types import Event, Stage, Task, Trajectory, Turn
+from kevin_cli.types import Event, Stage, Task, Trajectory, Turn, Writing
 
 REFRESH_PER_SECOND = 4
 
@@ -33,6 +33,7 @@ class Progress:
         self._screen, self._task, self._baseline = screen, task, baseline
         self._under_way: dict[int, tuple[Event, float]] = {}
         self._trajectories: dict[int, Trajectory] = {}
+        self._writing: dict[int, Writing] = {}
         self._best = 0.0
         self._live: Live | None = None
 
@@ -55,6 +56,10 @@ class Progress:
         if self._live is not None:
             self._live.stop()
 
+    def hear(self, writing: Writing) -> None:
+        """How far a completion has come; called from any thread, shown at the next redrawing."""
+        self._writing[writing.trajectory] = writing
+
     def watch(self, event: Event) -> None:
         """Take one event; called from the loop, never waits."""
         if event.stage is Stage.FINISHED and event.finished is not None:
@@ -65,6 +70,7 @@ class Progress:
             self._screen.say(selection_line(event))
             return
         self._under_way[event.trajectory] = (event, time.monotonic())
+        self._writing.pop(event.trajectory, None)
         if self._live is None:
             self._screen.say(stage_line(event))
 
@@ -87,11 +93,22 @@ class Progress:
 
     def _render(self) -> RenderableType:
         now = time.monotonic()
-        return Group(*(under_way_line(event, now - since) for event, since in self._under_way.values()))
+        lines = (
+            under_way_line(e, now - since, self._writing.get(e.trajectory)) for e, since in self._under_way.values()
+        )
+        return Group(*lines)
 
 
-def under_way_line(event: Event, elapsed_s: float) -> RenderableType:
-    """A turn that is being worked on, with the seconds it has been at this stage."""
+def under_way_line(event: Event, elapsed_s: float, writing: Writing | None = None) -> RenderableType:
+    """A turn that is being worked on, with the seconds it has been at this stage and what is written so far."""
     name = label(event.trajectory, event.turn)
     text = Text.assemble((f"{name:<5}", "bold"), f"{event.stage.value} ", (seconds_text(elapsed_s), "dim"))
+    if writing and event.stage is Stage.PROPOSING:
+        text.append(f"  {writing_text(writing)}", "dim")
     return Spinner("dots", text=text, style="cyan")
+
+
+def writing_text(writing: Writing) -> str:
+    """`1,024 tokens, 33 a second, reasoning`; of an answer the last words, of reasoning none."""
+    text = f"{writing.num_tokens:,} tokens, {writing.tokens_per_s:.0f} a second"
+    return f"{text}, reasoning" if writing.is_reasoning else f"{text}: …{writing.tail[-24:]}"

@@ -24,6 +24,7 @@ import pytest
 from make_small_model import make
 
 from kevin_cli.policies.choose import choose
+from kevin_cli.policies.sharing import Around
 from kevin_cli.refine.journal import RecordedRun, load_run, open_run
 from kevin_cli.refine.prompt import renderer
 from kevin_cli.refine.run import optimize
@@ -135,7 +136,7 @@ def recorded(model: str | None, endpoint: str | None, root: Path) -> RecordedRun
 
     async def story() -> Path:
         choice = await choose(model, endpoint, device=DeviceKind.CPU)
-        policy = await choice.open(renderer(choice.style, 4096), False)
+        policy = await choice.open(renderer(choice.style, 4096), False, Around())
         journal = open_run(TASK, policy=policy.name, settings=settings, root=root)
         try:
             await optimize(TASK, policy, judge, settings, journal)

@@ -13,6 +13,7 @@ import pytest
 from kevin_cli.errors import EndpointError, UsageError
 from kevin_cli.policies.choose import Choice, choose, style_for
 from kevin_cli.policies.embedded.policy import EmbeddedPolicy
+from kevin_cli.policies.sharing import Around
 from kevin_cli.types import DeviceKind, Message, Policy, Rules, Style, Trajectory
 
 
@@ -25,7 +26,7 @@ def opened(choice: Choice) -> Policy:
         return (Message("user", "hi"),)
 
     async def story() -> Policy:
-        policy = await choice.open(render, False)
+        policy = await choice.open(render, False, Around())
         await policy.close()
         return policy
 

