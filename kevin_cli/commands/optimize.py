@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -126,7 +126,7 @@ async def _search(order: Order, choice: Choice, session: Session, sharing: Shari
     """Open the policy, run the loop under its journal, write what was found."""
     run_settings = run_settings_of(order.settings, choice)
     progress = Progress(order.screen, session.task, order.settings.baseline)
-    async with opened_policy(choice, session.report.device_name, sharing, progress.hear) as policy:
+    async with opened_policy(choice, session.report.device_name, sharing, progress.hear, order.screen.say) as policy:
         journal = _open_journal(order, session, policy, run_settings)
         sharing.log_to(journal.folder / DEVICE_LOG)
         with progress:
@@ -163,7 +163,11 @@ async def _search(order: Order, choice: Choice, session: Session, sharing: Shari
 
 @asynccontextmanager
 async def opened_policy(
-    choice: Choice, device_name: str, sharing: Sharing, hear: Hear | None = None
+    choice: Choice,
+    device_name: str,
+    sharing: Sharing,
+    hear: Hear | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> AsyncIterator[Policy]:
     """The chosen policy, with prompts that fit what it reads and name the device, closed whatever happens.
 
@@ -171,7 +175,7 @@ async def opened_policy(
     """
     setting = Setting(rules=choice.rules, device_name=device_name)
     render = renderer(choice.style, prompt_budget(choice.style, choice.context_tokens), setting)
-    around = Around(sharing=sharing if choice.shares_device else None, hear=hear)
+    around = Around(sharing=sharing if choice.shares_device else None, hear=hear, notice=notice)
     policy = await choice.open(render, opens_think(choice.style), around)
     if choice.shares_device and isinstance(policy, Pausable):
         sharing.attach(policy)

@@ -26,30 +26,49 @@ _REASONS: dict[str, FinishReason] = {
 EXCERPT_CHARS = 200
 
 
-def read_completion(body: str, model: str) -> Completion:
-    """One chat completion from the body of a 200 answer."""
+def read_completions(body: str, model: str) -> list[Completion]:
+    """Every choice of a 200 answer; one failure when there is none that can be used."""
     try:
         plain = json.loads(body)
     except (ValueError, RecursionError):
-        return failed(model, f"the server answered something that is not JSON: {excerpt(body)!r}")
-    choice = _choice(plain)
-    if isinstance(choice, str):
-        return failed(model, choice)
-    message = choice.get("message")
-    message = message if isinstance(message, dict) else {}
-    text, reasoning = _text(message.get("content")), _reasoning(message)
-    if not text and message.get("refusal"):
-        return failed(model, f"the model refused: {excerpt(_text(message['refusal']))}")
-    reason = _finish_reason(choice.get("finish_reason"))
+        return [failed(model, f"the server answered something that is not JSON: {excerpt(body)!r}")]
+    choices = _choices(plain)
+    if isinstance(choices, str):
+        return [failed(model, choices)]
+    return [_read_choice(choice, text_of(plain.get("model")) or model) for choice in choices]
+
+
+def num_tokens_of(body: str) -> tuple[int | None, int | None]:
+    """Tokens of the prompt and of all choices together, where the server said it."""
+    plain = json.loads(body)
+    usage = plain.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    return count_of(usage, "prompt_tokens"), count_of(usage, "completion_tokens")
+
+
+def to_completion(
+    model: str,
+    *,
+    text: str,
+    reasoning: str,
+    refusal: str,
+    finish_reason: Any,
+    logprobs: list[float],
+    token_ids: list[int],
+) -> Completion:
+    """One choice, however it came: whole or in pieces."""
+    reason = _finish_reason(finish_reason)
+    if not text and refusal:
+        return failed(model, f"the model refused: {excerpt(refusal)}")
     if not text and not reasoning and reason == "stop":
         return failed(model, "the server returned an empty answer")
     return Completion(
         text=text,
         reasoning=reasoning,
         finish_reason=reason,
-        model=_text(plain.get("model")) or model,
-        num_prompt_tokens=_count(plain, "prompt_tokens"),
-        num_completion_tokens=_count(plain, "completion_tokens"),
+        model=model,
+        token_ids=tuple(token_ids) if token_ids else None,
+        logprobs=tuple(logprobs) if logprobs else None,
     )
 
 
@@ -81,7 +100,7 @@ def _served(entry: dict[str, Any]) -> ServedModel:
     length = entry.get("max_model_len")
     return ServedModel(
         name=entry["id"],
-        owner=_text(entry.get("owned_by")).lower(),
+        owner=text_of(entry.get("owned_by")).lower(),
         context_tokens=length if isinstance(length, int) and length > 0 else None,
     )
 
@@ -89,7 +108,7 @@ def _served(entry: dict[str, Any]) -> ServedModel:
 def is_completion(body: str) -> bool:
     """Whether this is a chat completion at all, however short."""
     try:
-        return not isinstance(_choice(json.loads(body)), str)
+        return not isinstance(_choices(json.loads(body)), str)
     except (ValueError, RecursionError):
         return False
 
@@ -110,26 +129,50 @@ def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def _choice(plain: Any) -> dict[str, Any] | str:
+def _choices(plain: Any) -> list[dict[str, Any]] | str:
     if not isinstance(plain, dict):
         return f"the server answered something that is not a completion: {excerpt(str(plain))!r}"
     if plain.get("error"):
-        return f"the server reported an error: {excerpt(_error_text(plain['error']))}"
+        return f"the server reported an error: {excerpt(error_text(plain['error']))}"
     choices = plain.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        return "the server returned no choice"
-    return choices[0]
+    usable = [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+    return usable or "the server returned no choice"
 
 
-def _error_text(error: Any) -> str:
+def _read_choice(choice: dict[str, Any], model: str) -> Completion:
+    message = choice.get("message")
+    message = message if isinstance(message, dict) else {}
+    ids = choice.get("token_ids")
+    return to_completion(
+        model,
+        text=text_of(message.get("content")),
+        reasoning=reasoning_of(message),
+        refusal=text_of(message.get("refusal")),
+        finish_reason=choice.get("finish_reason"),
+        logprobs=logprob_values(choice),
+        token_ids=ids if isinstance(ids, list) else [],
+    )
+
+
+def error_text(error: Any) -> str:
+    """What an `error` field says."""
     return str(error.get("message", error)) if isinstance(error, dict) else str(error)
 
 
-def _reasoning(message: dict[str, Any]) -> str:
-    return _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
+def reasoning_of(message: dict[str, Any]) -> str:
+    """Reasoning that came apart from the text."""
+    return text_of(message.get("reasoning_content")) or text_of(message.get("reasoning"))
 
 
-def _text(value: Any) -> str:
+def logprob_values(choice: dict[str, Any]) -> list[float]:
+    """The log-probability of each token, where the server gave them all."""
+    logprobs = choice.get("logprobs")
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    values = [entry.get("logprob") for entry in content if isinstance(entry, dict)] if isinstance(content, list) else []
+    return [float(value) for value in values if isinstance(value, int | float)]
+
+
+def text_of(value: Any) -> str:
     """Text, or the text parts of a list of parts; lone surrogates are replaced."""
     if isinstance(value, list):
         value = "".join(part.get("text") or "" for part in value if isinstance(part, dict))
@@ -141,7 +184,7 @@ def _finish_reason(value: Any) -> FinishReason:
     return _REASONS.get(value, "stop") if isinstance(value, str) else "stop"
 
 
-def _count(plain: dict[str, Any], name: str) -> int | None:
-    usage = plain.get("usage")
-    value = usage.get(name) if isinstance(usage, dict) else None
+def count_of(usage: dict[str, Any], name: str) -> int | None:
+    """A count of tokens, when it is one."""
+    value = usage.get(name)
     return value if isinstance(value, int) and value >= 0 else None

@@ -115,8 +115,9 @@ async def _http(endpoint: str, model: str, device: DeviceKind) -> Choice:
     async def open_policy(render: Render, opens_think: bool, around: Around) -> Policy:
         from kevin_cli.policies.http import HttpPolicy
 
-        return HttpPolicy(server, render, opens_think=opens_think)
+        return HttpPolicy(server, render, opens_think=opens_think, around=around)
 
     served = server.model
     reason = f"{served.name} at {place(endpoint)}"
-    return _choice(open_policy, reason, style_for(served.name, device), served.context_tokens)
+    choice = _choice(open_policy, reason, style_for(served.name, device), served.context_tokens)
+    return replace(choice, shares_device=server.is_local)

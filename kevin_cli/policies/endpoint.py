@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CHECK_TIMEOUT_S = 15.0
 PROBE_TIMEOUT_S = 120.0
 CONNECT_TIMEOUT_S = 10.0
+LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,23 @@ class Server:
 
     endpoint: str
     model: ServedModel
+    sleeps: bool = False
+    """Whether it has to give its memory back while something is measured."""
+
+    @property
+    def root(self) -> str:
+        """The server without the path of its OpenAI API: where vLLM has its other calls."""
+        return self.endpoint.rstrip("/").removesuffix("/v1")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        key = os.environ.get("OPENAI_API_KEY")
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it runs on this machine, and so perhaps on the judge's device."""
+        return (urlsplit(self.endpoint).hostname or "") in LOCAL
 
 
 async def check(endpoint: str, model: str = "", *, timeout_s: float = CHECK_TIMEOUT_S) -> Server:

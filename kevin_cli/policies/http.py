@@ -1,133 +1,192 @@
 """Any OpenAI-compatible endpoint: vLLM, SGLang, llama.cpp, Ollama, `transformers serve`, hosted models.
 
-The first contact is `endpoint.check`. After it nothing raises: a server that goes away, times out or
-answers rubbish is a completion with `finish_reason == "error"`. Rate limits, 5xx and broken connections
-are retried with back-off inside the time limit of the completion.
+The first contact is `endpoint.check`. After it nothing raises: a server that goes away, times out or answers rubbish
+is a completion with `finish_reason == "error"`. Answers are streamed where the server can. Trajectories that ask
+the same at the same time (the first turn of each) share one request with `n` choices, so that the prompt is read
+and paid for once; a server that gives fewer is asked again for the rest. A server that is gone is waited for.
 
-Not promised: that the server honours the seed or the temperature (some do not), and token counts: without
-a tokenizer a token is taken for four characters.
+Not promised: that the server honours the seed or the temperature (some do not).
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
+import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from kevin_cli.policies.answers import failed, read_completion
-from kevin_cli.policies.endpoint import Server, cause_line, client, place, status_line
+from kevin_cli.policies.answers import failed
+from kevin_cli.policies.dialect import Dialect
+from kevin_cli.policies.endpoint import Server, client, place
+from kevin_cli.policies.progress import Told
+from kevin_cli.policies.quiet_server import QuietServer
+from kevin_cli.policies.request import Asked, FaultError, RefusedFieldError, request
+from kevin_cli.policies.retry import RECONNECT_S, Fault, wait_s
+from kevin_cli.policies.sharing import Around
+from kevin_cli.policies.token_count import ServerCount
 from kevin_cli.types import Completion, Limits, Message, Trajectory
 
 CountTokens = Callable[[str], int]
 Render = Callable[[Trajectory, CountTokens | None], tuple[Message, ...]]
 
 MAX_RETRIES = 4
-MIN_ANSWER_TOKENS = 64
-"""Less room than this is a prompt that is too long."""
+GATHER_S = 0.02
+"""Equal questions within this time of each other share a request."""
 CONTINUING_SERVERS = {"vllm", "sglang"}
 """Servers (`owned_by`) that can continue an opened assistant message; others rely on their chat template."""
-
-# OpenAI; vLLM and SGLang: a limit on the answer, the context, and what the prompt takes of it.
-_AT_MOST = re.compile(r"at most (\d+) completion tokens")
-_CONTEXT = re.compile(r"maximum context length (?:is|of) (\d+)")
-_PROMPT = re.compile(r"(\d+) (?:input tokens|tokens from the input|(?:tokens )?in the (?:messages|prompt|input))")
+GONE_IS_TOLD_S = 2.0
 
 
-@dataclass
-class _Dialect:
-    """What this server was found to refuse; learned from its first 400."""
+@dataclass(slots=True)
+class _Waiter:
+    """One trajectory that waits for its choice."""
 
-    token_field: str = "max_tokens"
-    sends_temperature: bool = True
-    sends_seed: bool = True
-    max_tokens: int | None = None
-
-    def learn(self, complaint: str) -> bool:
-        """Whether the complaint says what to send instead: a smaller, a renamed or no field."""
-        room = room_for_answer(complaint)
-        if room is not None and room >= MIN_ANSWER_TOKENS and (self.max_tokens is None or room < self.max_tokens):
-            self.max_tokens = room
-        elif room is None and "max_completion_tokens" in complaint and self.token_field == "max_tokens":
-            self.token_field = "max_completion_tokens"
-        elif "temperature" in complaint and self.sends_temperature:
-            self.sends_temperature = False
-        elif "seed" in complaint and self.sends_seed:
-            self.sends_seed = False
-        else:
-            return False
-        return True
-
-    def fields(self, limits: Limits) -> dict[str, Any]:
-        max_tokens = min(limits.max_tokens, self.max_tokens or limits.max_tokens)
-        fields: dict[str, Any] = {self.token_field: max_tokens}
-        if self.sends_temperature:
-            fields["temperature"] = limits.temperature
-        if self.sends_seed:
-            fields["seed"] = limits.seed
-        return fields
-
-
-def room_for_answer(complaint: str) -> int | None:
-    """How many completion tokens the server would take, where its complaint says so."""
-    if at_most := _AT_MOST.search(complaint):
-        return int(at_most[1])
-    context, prompt = _CONTEXT.search(complaint), _PROMPT.search(complaint)
-    return int(context[1]) - int(prompt[1]) if context and prompt else None
+    told: Told
+    seed: int
+    choice: asyncio.Future[Completion]
 
 
 class HttpPolicy:
     """A model behind a URL. The key comes from OPENAI_API_KEY and is never shown or recorded."""
 
     def __init__(
-        self, server: Server, render: Render, *, opens_think: bool = False, max_retries: int = MAX_RETRIES
+        self,
+        server: Server,
+        render: Render,
+        *,
+        opens_think: bool = False,
+        max_retries: int = MAX_RETRIES,
+        reconnect_s: float = RECONNECT_S,
+        around: Around | None = None,
     ) -> None:
         self.name = f"http {server.model.name} at {place(server.endpoint)}"
-        self._model = server.model.name
+        self._server = server
         self._render = render
         self._continues = opens_think and server.model.owner in CONTINUING_SERVERS
-        self._dialect = _Dialect()
-        self._client = client(server.endpoint, max_retries)
+        self._max_retries, self._reconnect_s = max_retries, reconnect_s
+        self._around = around or Around()
+        wants = self._around.logprobs
+        self._dialect = Dialect(sends_logprobs=wants, sends_token_wish=wants and server.model.owner == "vllm")
+        self._client = client(server.endpoint, max_retries=0)
+        self._count = ServerCount(server)
+        self._quiet = QuietServer(server, self._around.sharing)
+        self._groups: dict[tuple[object, ...], list[_Waiter]] = {}
+        self._work: set[asyncio.Task[None]] = set()
 
     async def propose(self, trajectory: Trajectory, limits: Limits) -> Completion:
-        messages = self._render(trajectory, None)
         start = time.monotonic()
+        messages = await asyncio.to_thread(self._render, trajectory, self._count.counter)
+        told = Told(trajectory, self._around.hear, starts_reasoning=self._continues)
         try:
-            async with asyncio.timeout(limits.timeout_s):
-                completion = await self._ask(messages, limits)
+            async with asyncio.timeout(limits.timeout_s) as limit:
+                with self._quiet.extending(limit):
+                    completion = await self._ask(messages, limits, told)
         except TimeoutError:
-            completion = failed(self._model, f"no complete answer within {limits.timeout_s:g} s")
+            completion = failed(self._server.model.name, f"no complete answer within {limits.timeout_s:g} s")
         return replace(completion, messages=messages, wall_s=time.monotonic() - start)
 
+    async def pause(self) -> None:
+        await self._quiet.pause()
+
+    async def resume(self) -> None:
+        await self._quiet.resume()
+
     async def close(self) -> None:
+        for task in self._work:
+            task.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
+        await self._quiet.close()
         await self._client.close()
 
-    async def _ask(self, messages: tuple[Message, ...], limits: Limits) -> Completion:
-        """One answer; a request is repeated in another dialect when the server names a field it refuses."""
-        import openai
+    # --- questions that are the same ------------------------------------------------------------------
 
+    async def _ask(self, messages: tuple[Message, ...], limits: Limits, told: Told) -> Completion:
+        """Join those who ask the same now, or be the first of them."""
+        waiter = _Waiter(told, limits.seed, asyncio.get_running_loop().create_future())
+        key = (messages, limits.max_tokens, limits.temperature)
+        group = self._groups.setdefault(key, [])
+        group.append(waiter)
+        if len(group) == 1:
+            task = asyncio.create_task(self._answer_group(key, Asked(messages=messages, limits=limits)))
+            self._work.add(task)
+            task.add_done_callback(self._work.discard)
+        try:
+            return await waiter.choice
+        finally:
+            if waiter in group:
+                group.remove(waiter)
+
+    async def _answer_group(self, key: tuple[object, ...], asked: Asked) -> None:
+        await asyncio.sleep(GATHER_S)
+        group = self._groups.pop(key)
+        try:
+            if self._dialect.sends_n and len(group) > 1:
+                await self._answer_together(group, asked)
+            await asyncio.gather(*(self._answer_one(waiter, asked) for waiter in list(group)))
+        except Exception as fault:  # noqa: BLE001 - a fault of ours in a task belongs to whoever waits, or they wait for ever
+            for waiter in group:
+                if not waiter.choice.done():
+                    waiter.choice.set_exception(fault)
+
+    async def _answer_together(self, group: list[_Waiter], asked: Asked) -> None:
+        """One request for all; choices that are missing, or all the same, leave their waiters for `_answer_one`."""
+        members = list(group)
+        completions = await self._until_answered(
+            replace(asked, limits=replace(asked.limits, seed=members[0].seed)), [member.told for member in members]
+        )
+        if len(completions) < len(members) or len({c.text + c.reasoning for c in completions}) == 1:
+            self._dialect.sends_n = False
+            completions = completions[:1]
+        for waiter, completion in zip(members, completions, strict=False):
+            _hand_over(waiter, completion)
+
+    async def _answer_one(self, waiter: _Waiter, asked: Asked) -> None:
+        if waiter.choice.done():
+            return
+        own = replace(asked, limits=replace(asked.limits, seed=waiter.seed))
+        _hand_over(waiter, (await self._until_answered(own, [waiter.told]))[0])
+
+    # --- one request ----------------------------------------------------------------------------------
+
+    async def _until_answered(self, asked: Asked, told: Sequence[Told]) -> list[Completion]:
+        """Ask until there is an answer, or a fault that does not pass."""
+        num_tries, gone_since = 0, None
         while True:
             try:
-                return read_completion(await self._post(messages, limits), self._model)
-            except openai.BadRequestError as error:
-                if not self._dialect.learn(error.message):
-                    return failed(self._model, status_line(error))
-            except openai.APIStatusError as error:
-                return failed(self._model, status_line(error))
-            except openai.APITimeoutError:
-                return failed(self._model, "the server did not answer in time")
-            except openai.APIConnectionError as error:
-                return failed(self._model, f"the connection to the server failed: {cause_line(error)}")
+                return await self._once(asked, told)
+            except RefusedFieldError:
+                if len(told) > 1 and not self._dialect.sends_n:
+                    return []
+                continue
+            except FaultError as error:
+                fault = error.fault
+            now = time.monotonic()
+            gone_since = (gone_since or now) if fault.kind == "gone" else None
+            num_tries += 1
+            pause_s = wait_s(fault, num_tries, self._max_retries, now - (gone_since or now), self._reconnect_s)
+            if pause_s is None:
+                return [self._failure(fault)]
+            self._tell(fault, pause_s, is_new=num_tries == 1)
+            await asyncio.sleep(pause_s * random.uniform(1.0, 1.1))  # so that trajectories do not return in step
 
-    async def _post(self, messages: tuple[Message, ...], limits: Limits) -> str:
-        fields = self._dialect.fields(limits)
+    async def _once(self, asked: Asked, told: Sequence[Told]) -> list[Completion]:
         if self._continues:
-            messages = (*messages, Message("assistant", "<think>\n"))
-            fields["extra_body"] = {"add_generation_prompt": False, "continue_final_message": True}
-        plain: Any = [{"role": message.role, "content": message.content} for message in messages]
-        raw = await self._client.chat.completions.with_raw_response.create(
-            model=self._model, messages=plain, timeout=limits.timeout_s, **fields
-        )
-        return str(raw.http_response.text)
+            asked = replace(asked, messages=(*asked.messages, Message("assistant", "<think>\n")), continues=True)
+        async with self._quiet.asking():
+            return await request(self._client, self._server.model.name, asked, self._dialect, told)
+
+    def _failure(self, fault: Fault) -> Completion:
+        if "content_filter" in fault.message or "content management policy" in fault.message:
+            return Completion(text="", finish_reason="filtered", model=self._server.model.name)
+        return failed(self._server.model.name, fault.message)
+
+    def _tell(self, fault: Fault, pause_s: float, *, is_new: bool) -> None:
+        """Whoever watches should know why nothing happens."""
+        if self._around.notice and (is_new or pause_s > GONE_IS_TOLD_S):
+            self._around.notice(f"{place(self._server.endpoint)}: {fault.message}; trying again in {pause_s:.0f} s")
+
+
+def _hand_over(waiter: _Waiter, completion: Completion) -> None:
+    if not waiter.choice.done():
+        waiter.choice.set_result(completion)

@@ -106,6 +106,8 @@ class Around:
     """Set when the model computes on the device that the judge measures on."""
     hear: Hear | None = None
     """Told how far a completion has come."""
+    notice: Callable[[str], None] | None = None
+    """Told in one line why nothing happens."""
     logprobs: bool = False
     """Whether completions shall carry token ids and log-probabilities, where the model can give them."""
 

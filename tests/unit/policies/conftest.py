@@ -39,6 +39,10 @@ class FakeServer:
     chats: list[Reply] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+    """Paths of the calls that are not OpenAI's."""
+    other: Callable[[str, Any], Reply] = lambda path, body: Reply({"detail": "Not Found"}, status=404)
+    listening: Any = None
     closing: threading.Event = field(default_factory=threading.Event)
 
     def next_reply(self, replies: list[Reply]) -> Reply:
@@ -58,6 +62,18 @@ def chat(content: Any = "hello", **choice: Any) -> Reply:
     return Reply({"id": "1", "object": "chat.completion", "model": "tiny", "choices": [whole], "usage": usage})
 
 
+def sse(*pieces: Any, done: bool = True) -> Reply:
+    """A stream of pieces, as vLLM sends it."""
+    lines = [piece if isinstance(piece, str) else f"data: {json.dumps(piece)}" for piece in pieces]
+    body = "\n\n".join([*lines, *(["data: [DONE]"] if done else [])]) + "\n\n"
+    return Reply(body, content_type="text/event-stream; charset=utf-8")
+
+
+def piece(text: str = "", index: int = 0, **choice: Any) -> dict[str, Any]:
+    delta = {"content": text, **choice.pop("delta", {})}
+    return {"id": "1", "model": "tiny", "choices": [{"index": index, "delta": delta, **choice}]}
+
+
 def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -66,8 +82,13 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             self._answer(server.next_reply(server.models))
 
         def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if not self.path.endswith("/chat/completions"):
+                server.calls.append(self.path)
+                self._answer(server.other(self.path, body))
+                return
             server.keys.append(self.headers.get("Authorization", ""))
-            server.requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            server.requests.append(body)
             self._answer(server.next_reply(server.chats))
 
         def _answer(self, reply: Reply) -> None:
@@ -98,6 +119,7 @@ def server() -> Iterator[FakeServer]:
     listening.daemon_threads = True
     thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
+    fake.listening = listening
     fake.url = f"http://127.0.0.1:{listening.server_port}/v1"
     yield fake
     fake.closing.set()
@@ -118,3 +140,13 @@ def models_reply() -> Callable[..., Reply]:
 @pytest.fixture
 def reply() -> type[Reply]:
     return Reply
+
+
+@pytest.fixture
+def sse_reply() -> Callable[..., Reply]:
+    return sse
+
+
+@pytest.fixture
+def a_piece() -> Callable[..., dict[str, Any]]:
+    return piece
