@@ -36,8 +36,9 @@ def _groups(space: Space, accesses: list[Access]) -> list[list[int]]:
 
 
 def _accesses(program: RowProgram) -> list[Access]:
-    found = [cell.access for cell in cells_of(program) if cell.access is not None]
-    return [*found, *(store.access for store in program.stores)]
+    cells = cells_of(program)
+    found = [cell.access for cell in cells if cell.access is not None]
+    return [*found, *(place for cell in cells for place in cell.places), *(store.access for store in program.stores)]
 
 
 def _rewritten(program: RowProgram, lasts: tuple[int, ...]) -> RowProgram:
@@ -51,9 +52,10 @@ def _rewritten(program: RowProgram, lasts: tuple[int, ...]) -> RowProgram:
     for cell in cells_of(program):
         operands = tuple(new[operand] for operand in cell.operands)
         access = None if cell.access is None else moved(cell.access)
-        is_row = cell.op == "reduce" or (
-            all(operand.is_row for operand in operands) and (access is None or not any(access.strides[first_column:]))
-        )
-        new[cell] = replace(cell, operands=operands, access=access, is_row=is_row)
+        places = tuple(map(moved, cell.places))
+        own = [*places, *((access,) if access is not None else ())]
+        is_still = cell.op != "scan" and all(operand.is_row for operand in operands)
+        is_row = cell.op == "reduce" or (is_still and not any(any(item.strides[first_column:]) for item in own))
+        new[cell] = replace(cell, operands=operands, access=access, places=places, is_row=is_row)
     stores = tuple(replace(store, cell=new[store.cell], access=moved(store.access)) for store in program.stores)
     return replace(program, stores=stores, reductions=tuple(new[cell] for cell in program.reductions))

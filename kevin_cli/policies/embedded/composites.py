@@ -8,6 +8,7 @@ inputs are expanded in float32 and rounded once at the end, as torch's own kerne
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from kevin_cli.policies.embedded.operations import (
     INF,
@@ -28,7 +29,7 @@ from kevin_cli.policies.embedded.operations import (
     total,
     where,
 )
-from kevin_cli.policies.embedded.values import Plain, RefusedError, Value, apply, index, reduce, view
+from kevin_cli.policies.embedded.values import Plain, RefusedError, Value, apply, cast, index, reduce, view
 
 Sizes = tuple[int, ...]
 
@@ -57,6 +58,32 @@ def logsumexp(self: Value, dim: Dims, keepdim: bool = False) -> Value:
     finite = where(apply("eq", apply("abs", top), INF), 0.0, top)
     result = log(total(exp(self - finite), dims, True)) + finite
     return result if keepdim else _without(result, dims)
+
+
+# --- where the extremes are -------------------------------------------------------------------------
+
+MAX_FLOAT_INDEX = 1 << 24
+"""Places up to here are exact as float32, in which they are reduced."""
+
+
+def place_of(op: str, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+    """The first place of the largest (`max`) or smallest (`min`) entry; NaN counts as both, as in torch.
+
+    Without `dim` the place among all elements in row-major order.
+    """
+    x, axis = (view(self, (count(self, all_dims(self, None)),)), 0) if dim is None else (self, dim % len(self.shape))
+    size = x.shape[axis]
+    if size > MAX_FLOAT_INDEX:
+        raise RefusedError(f"the place of an extreme among {size} entries")
+    is_there = apply("or", apply("eq", x, reduce(op, x, (axis,), True)), apply("ne", x, x))
+    places = view(cast(index(size), "float32"), (size,) + (1,) * (len(x.shape) - axis - 1))
+    found = cast(reduce("min", where(is_there, places, INF), (axis,), keepdim), "int64")
+    return view(found, (1,) * len(self.shape)) if keepdim and dim is None else found
+
+
+def extreme_of(op: str, self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
+    """The largest or smallest entries and their places."""
+    return reduce(op, self, (dim,), keepdim), place_of(op, self, dim, keepdim)
 
 
 def _without(x: Value, dims: tuple[int, ...]) -> Value:
@@ -150,6 +177,23 @@ def batch_norm(
     scale = rsqrt(view(running_var, shape) + eps)
     centered = (input - view(running_mean, shape)) * scale
     return _affine(centered, *(None if x is None else view(x, shape) for x in (weight, bias)))
+
+
+def instance_norm(
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Value:
+    """Group norm with one channel a group, or batch norm where the statistics are buffers."""
+    if use_input_stats:
+        return group_norm(input, input.shape[1], weight, bias, eps)
+    return batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
 
 
 def vector_norm(
@@ -357,6 +401,11 @@ COMPOSITES: dict[str, Rule] = {
     "aten.rms_norm.default": rms_norm,
     "aten.group_norm.default": group_norm,
     "aten.batch_norm.default": batch_norm,
+    "aten.instance_norm.default": instance_norm,
+    "aten.argmax.default": partial(place_of, "max"),
+    "aten.argmin.default": partial(place_of, "min"),
+    "aten.max.dim": partial(extreme_of, "max"),
+    "aten.min.dim": partial(extreme_of, "min"),
     "aten.linalg_vector_norm.default": vector_norm,
     "aten.gelu.default": gelu,
     "aten.silu.default": silu,

@@ -11,10 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kevin_cli.policies.embedded.cpu_elements import FUNCTIONS, STORAGE, Elements
-from kevin_cli.policies.embedded.passes import Pass, all_rows, is_costly, passes, roots_of, rows_before
+from kevin_cli.policies.embedded.cpu_lanes import write_lanes
+from kevin_cli.policies.embedded.passes import (
+    Pass,
+    all_rows,
+    has_scans,
+    is_costly,
+    passes,
+    roots_of,
+    rows_before,
+    runs_across,
+)
 from kevin_cli.policies.embedded.plan import CpuPlan
 from kevin_cli.policies.embedded.regions import Kernel
-from kevin_cli.policies.embedded.source import Argument, KernelSource, Lines, input_argument
+from kevin_cli.policies.embedded.source import Argument, KernelSource, Lines, input_argument, output_arguments
 from kevin_cli.policies.embedded.space import Cell, Store, cells_of
 from kevin_cli.policies.embedded.text import offset_text
 from kevin_cli.policies.embedded.traffic import note
@@ -47,7 +57,8 @@ class _Writer:
         self.space = kernel.program.space
         self.elements = Elements(kernel)
         self.names = self.elements.names
-        self.is_split = self._wants_split()
+        self.is_across = runs_across(kernel.program)
+        self.is_split = self._wants_split() and not self.is_across and not has_scans(kernel.program)
         self.passes = passes(
             self.program, lambda cell: plan.keep and not self.is_split and cell.dtype == "float32" and is_costly(cell)
         )
@@ -61,27 +72,32 @@ class _Writer:
 
     def source(self) -> KernelSource:
         inputs = tuple(input_argument(name, value) for value, name in self.names.tensors.items())
-        outputs = tuple(
-            Argument(name, store.target.shape, strides, store.target.dtype, store.target)
-            for name, store, strides in zip(self.names.outputs, self.program.stores, self.kernel.strides, strict=True)
-        )
+        outputs = output_arguments(self.kernel, self.names.outputs)
         pointers = [f"const {STORAGE[item.dtype]}* __restrict__ {item.name}" for item in inputs]
         pointers += [f"{STORAGE[item.dtype]}* __restrict__ {item.name}" for item in outputs]
         self.lines.open(f"static void {self.name}({', '.join(pointers)}, int num_threads) {{")
         self._huge_pages(outputs)
-        self._split() if self.is_split else self._whole_rows()
+        if self.is_across:
+            self.pieces |= write_lanes(self.lines, self.kernel, self.elements)
+        elif self.is_split:
+            self._split()
+        else:
+            self._whole_rows()
         self.lines.close()
         self._find_pieces()
         names = ", ".join(f"{item.name}_data" for item in (*inputs, *outputs))
         threads = str(self.plan.threads) if self.plan.threads else "static_cast<int>(num_threads)"
-        launch = (f"{self.name}({names}, {threads});",)
+        launch = [f"{self.name}({names}, {threads});"]
+        if "bounded" in self.pieces:
+            launch = ["place_is_outside = false;", *launch]
+            launch.append('TORCH_CHECK_INDEX(!place_is_outside, "a place lies outside of the tensor it looks into");')
         text = note(self.kernel)
-        return KernelSource(self.name, inputs, outputs, self.lines.text(), launch, frozenset(self.pieces), text)
+        return KernelSource(self.name, inputs, outputs, self.lines.text(), tuple(launch), frozenset(self.pieces), text)
 
     def _huge_pages(self, outputs: tuple[Argument, ...]) -> None:
         for store, item in zip(self.program.stores, outputs, strict=True):
             num_bytes = _num_elements(store) * (4 if item.dtype == "float32" else 2)
-            if self.plan.huge_pages and num_bytes >= HUGE_BYTES:
+            if not item.is_given and self.plan.huge_pages and num_bytes >= HUGE_BYTES:
                 self.pieces.add("huge_pages")
                 size = f"{_num_elements(store)} * sizeof({STORAGE[item.dtype]})"
                 self.lines.add(f"ask_for_huge_pages({item.name}, {size});")
@@ -121,7 +137,7 @@ class _Writer:
         for cell in all_rows(self.program, self.passes):
             if cell.level <= level and cell not in ready and cell.op != "reduce":
                 ready.add(cell)
-                self.lines.add(self.elements.statement(cell))
+                self.lines.add(*self.elements.statements(cell))
 
     def _finish(self, cell: Cell) -> None:
         name = self.names.of(cell)
@@ -134,6 +150,7 @@ class _Writer:
         for store, name in zip(self.program.stores, self.names.outputs, strict=True):
             if store.is_row:
                 place = offset_text(store.access, self.rows, 0)
+                place += f" + {store.access.offset}" if store.access.offset else ""
                 self.lines.add(f"{name}[{place}] = {self.elements.stored(store)};")
 
     # --- several threads a row -----------------------------------------------------------------------
@@ -192,7 +209,7 @@ class _Writer:
             if cell.op == "reduce":
                 self._combine(cell, num_chunks)
             else:
-                self.lines.add(self.elements.statement(cell))
+                self.lines.add(*self.elements.statements(cell))
 
     def _combine(self, cell: Cell, num_chunks: int) -> None:
         name = self.names.of(cell)
@@ -222,6 +239,8 @@ class _Writer:
             self.lines.add(f"// pass {number + 1}: {self._purpose(item)}")
         for cell in item.reductions:
             self._start(cell)
+        for cell in (cell for cell in item.elements if cell.op == "scan"):
+            self.lines.add(f"double {self.names.of(cell)}_running = {0.0 if cell.detail == 'sum' else 1.0};")
         self.elements.row_pointers(self.lines, item)
         sizes = self.space.column_sizes
         for place, name in enumerate(self.columns[:-1]):
@@ -268,13 +287,14 @@ class _Writer:
     def _inner(self, item: Pass, loop: _Loop, streamed: list[Store]) -> None:
         sums = [self.names.of(cell) for cell in item.reductions if cell.detail == "sum"]
         self.lines.add(*(f"float {name}_part = 0.0f;" for name in sums))
-        self.lines.add(f"#pragma omp simd{self._clauses(item, sums)}")
+        if not any(cell.op in ("scan", "window") for cell in item.elements):
+            self.lines.add(f"#pragma omp simd{self._clauses(item, sums)}")
         column = self.columns[-1]
         self.lines.open(f"for (int64_t {column} = {loop.begin}; {column} < {loop.end}; ++{column}) {{")
         for cell in item.read:
             self.lines.add(f"const float {self.names.of(cell)} = {self.elements.kept(cell)};")
         for cell in (cell for cell in item.elements if cell.op != "constant"):
-            self.lines.add(self.elements.statement(cell))
+            self.lines.add(*self.elements.statements(cell))
             if cell in item.kept:
                 self.lines.add(f"{self.elements.kept(cell)} = {self.names.of(cell)};")
         for cell in item.reductions:

@@ -9,9 +9,18 @@ from kevin_cli.policies.embedded.passes import Pass
 from kevin_cli.policies.embedded.regions import Kernel
 from kevin_cli.policies.embedded.source import Lines
 from kevin_cli.policies.embedded.space import Access, Cell, Store
-from kevin_cli.policies.embedded.text import C_TYPES, Names, expression, offset_text
+from kevin_cli.policies.embedded.text import (
+    C_TYPES,
+    Names,
+    bounded,
+    expression,
+    offset_text,
+    place_terms,
+    window_lines,
+)
 from kevin_cli.policies.embedded.values import kind_of
 
+SCAN_SIGNS = {"sum": "+", "prod": "*"}
 FUNCTIONS = {
     **{op: f"{op}_f32" for op in ("exp", "log", "expm1", "log1p", "tanh", "erf", "sigmoid")},
     **{op: f"std::{op}" for op in ("sqrt", "sin", "cos", "pow", "floor", "ceil", "trunc", "abs")},
@@ -57,10 +66,22 @@ class Elements:
 
     # --- elements ------------------------------------------------------------------------------------
 
+    def statements(self, cell: Cell) -> tuple[str, ...]:
+        """What gives a cell its value at the current coordinates."""
+        if cell.op == "window":
+            return window_lines(self.names, cell, [self._place(place) for place in cell.places], self._loaded(cell))
+        if cell.op == "scan":
+            running, sign = f"{self.names.of(cell)}_running", SCAN_SIGNS[str(cell.detail)]
+            step = f"{running} {sign}= {self.names.of(cell.operands[0])};"
+            return step, f"const float {self.names.of(cell)} = static_cast<float>({running});"
+        return (self.statement(cell),)
+
     def statement(self, cell: Cell) -> str:
         kind = C_TYPES[kind_of(cell.dtype)]
         if cell.op == "load":
             value = self._loaded(cell)
+        elif cell.op == "bounded":
+            value = bounded(cell, self.names.of(cell.operands[0]))
         elif cell.op == "index":
             assert cell.access is not None
             value = self._place(cell.access)
@@ -71,7 +92,7 @@ class Elements:
     def _loaded(self, cell: Cell) -> str:
         assert cell.access is not None
         assert cell.source is not None
-        element = self.element(self.names.tensor(cell), cell.access)
+        element = self.element(self.names.tensor(cell), cell.access, place_terms(self.names, cell))
         dtype = cell.source.dtype
         if dtype == "bfloat16":
             return f"load_bfloat16({element})"
@@ -81,13 +102,13 @@ class Elements:
         text = offset_text(access, (*self.rows, *self.columns), 0)
         return f"{text} + {access.offset}" if access.offset else text
 
-    def element(self, tensor: str, access: Access) -> str:
-        """One element, through the row's pointer where there is one."""
+    def element(self, tensor: str, access: Access, more: str = "") -> str:
+        """One element, through the row's pointer where there is one. `more`: a computed part of its place."""
         first = len(self.rows)
-        if not any(access.strides[first:]) and not self._has_pointer(tensor, access):
-            return f"{tensor}[{self._place(access)}]"
+        if not self._has_pointer(tensor, access):
+            return f"{tensor}[{self._place(access)}{more}]"
         columns = offset_text(access, self.columns, first)
-        return f"{self.pointers[self._pointer_key(tensor, access)]}[{columns}]"
+        return f"{self.pointers[self._pointer_key(tensor, access)]}[{columns}{more}]"
 
     def address(self, tensor: str, access: Access, column: str) -> str:
         names = (*self.columns[:-1], column)
@@ -113,7 +134,7 @@ class Elements:
     def row_pointers(self, lines: Lines, item: Pass) -> None:
         """Pointers to the row in every tensor that the pass walks along."""
         for cell in item.elements:
-            if cell.op == "load" and cell.access is not None and cell.source is not None:
+            if cell.op in ("load", "window") and cell.access is not None and cell.source is not None:
                 self._row_pointer(lines, self.names.tensor(cell), f"const {STORAGE[cell.source.dtype]}*", cell.access)
         for store in item.stores:
             self._row_pointer(lines, self.output(store), f"{STORAGE[store.target.dtype]}*", store.access)

@@ -178,6 +178,17 @@ static void stream_out(float* target, const float* source, int64_t count) {
 }
 """
 
+CHECKED_PLACE = """\
+// A place outside of the tensor is noted, and the call raises when the kernel is done.
+static std::atomic<bool> place_is_outside{false};
+INLINE int64_t checked_place(int64_t place, int64_t size, bool wraps) {
+  if (wraps && place < 0) place += size;
+  if (place >= 0 && place < size) return place;
+  place_is_outside.store(true, std::memory_order_relaxed);
+  return 0;
+}
+"""
+
 PIECES: dict[str, tuple[str, tuple[str, ...]]] = {
     "bits": (BITS, ()),
     "exp": (EXP, ("bits",)),
@@ -191,6 +202,8 @@ PIECES: dict[str, tuple[str, tuple[str, ...]]] = {
     "minimum": (EXTREMES, ()),
     "bfloat16": (BFLOAT16, ("bits",)),
     "float16": (FLOAT16, ()),
+    "bounded": (CHECKED_PLACE, ()),
+    "window": (EXTREMES, ()),
     "huge_pages": (HUGE_PAGES, ()),
     "stream": (STREAM, ()),
 }

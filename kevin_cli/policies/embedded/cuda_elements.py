@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import math
 
+from kevin_cli.policies.embedded.cpu_elements import SCAN_SIGNS, coordinates
 from kevin_cli.policies.embedded.cpu_elements import STORAGE as CPU_STORAGE
-from kevin_cli.policies.embedded.cpu_elements import coordinates
 from kevin_cli.policies.embedded.names import distinct
 from kevin_cli.policies.embedded.passes import Pass
 from kevin_cli.policies.embedded.regions import Kernel
-from kevin_cli.policies.embedded.source import Argument, Lines, input_argument
+from kevin_cli.policies.embedded.source import Argument, Lines, input_argument, output_arguments
 from kevin_cli.policies.embedded.space import Access, Cell, Store, cells_of
-from kevin_cli.policies.embedded.text import C_TYPES, Names, expression, offset_text
+from kevin_cli.policies.embedded.text import (
+    C_TYPES,
+    Names,
+    bounded,
+    expression,
+    offset_text,
+    place_terms,
+    window_lines,
+)
 from kevin_cli.policies.embedded.values import kind_of
 
 STORAGE = {**CPU_STORAGE, "bfloat16": "__nv_bfloat16", "float16": "__half"}
@@ -53,23 +61,28 @@ class Elements:
     def _vector(self, wanted: int) -> int:
         """The widest vector that divides the columns and every stride and offset of what is loaded as vectors."""
         vector = wanted
-        while vector > 1 and not all(self._divides(access, vector) for access in self._vector_accesses()):
+        while vector > 1 and not self._fits(vector):
             vector //= 2
         while self.space.column_sizes[-1] % vector:
             vector //= 2
         return vector
 
+    def _fits(self, vector: int) -> bool:
+        steps = [step for cell in cells_of(self.program) if self._is_vector_load(cell) for step in cell.steps]
+        accesses = self._vector_accesses()
+        return all(step % vector == 0 for step in steps) and all(self._divides(item, vector) for item in accesses)
+
     def _divides(self, access: Access, vector: int) -> bool:
         return all(stride % vector == 0 for stride in access.strides[:-1]) and access.offset % vector == 0
 
     def _vector_accesses(self) -> list[Access]:
-        loads = [cell.access for cell in cells_of(self.program) if cell.op == "load" and cell.access is not None]
+        loads = [c.access for c in cells_of(self.program) if c.op == "load" and c.access and self._has_fixed_places(c)]
         stores = [store.access for store in self.program.stores if not store.is_row]
         return [access for access in (*loads, *stores) if access.strides[-1] == 1]
 
     def is_vector(self, name: str) -> bool:
         """Whether some access to the tensor of this name is a vector."""
-        loads = [c for c in cells_of(self.program) if c.op == "load" and self.names.tensor(c) == name]
+        loads = [c for c in cells_of(self.program) if self._is_vector_load(c) and self.names.tensor(c) == name]
         stores = [s for s, output in zip(self.program.stores, self.names.outputs, strict=True) if output == name]
         accesses = [*(cell.access for cell in loads), *(store.access for store in stores if not store.is_row)]
         return any(access is not None and access.strides[-1] == 1 for access in accesses)
@@ -77,10 +90,7 @@ class Elements:
     def arguments(self) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
         """Inputs and outputs of the kernel."""
         inputs = [input_argument(name, value) for value, name in self.names.tensors.items()]
-        outputs = []
-        for name, store, strides in zip(self.names.outputs, self.program.stores, self.kernel.strides, strict=True):
-            outputs.append(Argument(name, store.target.shape, strides, store.target.dtype, store.target))
-        return tuple(inputs), tuple(outputs)
+        return tuple(inputs), output_arguments(self.kernel, self.names.outputs)
 
     # --- coordinates and pointers --------------------------------------------------------------------
 
@@ -104,7 +114,7 @@ class Elements:
     def write_row_pointers(self, lines: Lines, item: Pass, known: set[str]) -> None:
         """Pointers to the row in every tensor of the pass; `known`: those declared already."""
         for cell in item.elements:
-            if cell.op == "load" and cell.access is not None and cell.source is not None:
+            if cell.op in ("load", "window") and cell.access is not None and cell.source is not None:
                 kind = f"const {STORAGE[cell.source.dtype]}*"
                 self._row_pointer(lines, self.names.tensor(cell), kind, cell.access, known)
         for store in item.stores:
@@ -136,9 +146,27 @@ class Elements:
 
     def write_body(self, lines: Lines, item: Pass) -> None:
         """Load, compute and store the vector at `column`."""
+        self.write_loads(lines, item)
+        self.write_computed(lines, item)
+
+    def write_loads(self, lines: Lines, item: Pass) -> None:
         for cell in item.elements:
-            if cell.op == "load" and self._is_vector_load(cell):
+            if self._is_vector_load(cell):
                 lines.add(f"const auto {self._vector_name(cell)} = load_vector<kVector>({self._address(cell)});")
+
+    def write_scanned(self, lines: Lines, item: Pass) -> None:
+        """What this thread's vector adds to each running value of the pass, as `<name>_own`."""
+        scans = [cell for cell in item.elements if cell.op == "scan"]
+        lines.add("#pragma unroll")
+        lines.open("for (int lane = 0; lane < kVector; ++lane) {")
+        for cell in before_all(scans):
+            lines.add(*self.statements(cell))
+        for cell in scans:
+            sign = SCAN_SIGNS[str(cell.detail)]
+            lines.add(f"{self.names.of(cell)}_own {sign}= {self.names.of(cell.operands[0])};")
+        lines.close()
+
+    def write_computed(self, lines: Lines, item: Pass) -> None:
         for store in item.stores:
             if store.access.strides[-1] == 1:
                 kind = f"Vector<{STORAGE[store.target.dtype]}, kVector>"
@@ -156,7 +184,7 @@ class Elements:
         for cell in item.read:
             lines.add(f"const float {self.names.of(cell)} = {self._kept(cell)};")
         for cell in (cell for cell in item.elements if cell.op != "constant"):
-            lines.add(self.statement(cell))
+            lines.add(*self.statements(cell))
             if cell in item.kept:
                 lines.add(f"{self._kept(cell)} = {self.names.of(cell)};")
         for cell in item.reductions:
@@ -174,11 +202,27 @@ class Elements:
             return f"{own} += {value};"
         return f"{own} = {'max_nan' if cell.detail == 'max' else 'min_nan'}({own}, {value});"
 
+    def statements(self, cell: Cell) -> tuple[str, ...]:
+        """What gives a cell its value at the current coordinates."""
+        if cell.op == "window":
+            places = [self._place(place, self._lane_columns()) for place in cell.places]
+            return window_lines(self.names, cell, places, self._loaded(cell))
+        if cell.op == "scan":
+            return self._scanned(cell)
+        return (self.statement(cell),)
+
+    def _scanned(self, cell: Cell) -> tuple[str, ...]:
+        """One more entry of a running sum or product, which starts at what is before this vector."""
+        name, sign = self.names.of(cell), SCAN_SIGNS[str(cell.detail)]
+        return f"{name}_running {sign}= {self.names.of(cell.operands[0])};", f"const float {name} = {name}_running;"
+
     def statement(self, cell: Cell) -> str:
         """`const float sub = x_value - row_max;`"""
         kind = C_TYPES[kind_of(cell.dtype)]
         if cell.op == "load":
             value = self._loaded(cell)
+        elif cell.op == "bounded":
+            value = bounded(cell, self.names.of(cell.operands[0]))
         elif cell.op == "index":
             assert cell.access is not None
             value = self._place(cell.access, self._lane_columns())
@@ -190,38 +234,46 @@ class Elements:
         assert cell.access is not None
         assert cell.source is not None
         if cell.is_row:
-            element = f"{self.names.tensor(cell)}[{self._place(cell.access, self.columns)}]"
+            more = place_terms(self.names, cell)
+            element = f"{self.names.tensor(cell)}[{self._place(cell.access, self.columns)}{more}]"
         elif self._is_vector_load(cell):
             element = f"{self._vector_name(cell)}.v[lane]"
         else:
-            element = self._lane_address(self.names.tensor(cell), cell.access)
+            element = self._lane_address(self.names.tensor(cell), cell.access, place_terms(self.names, cell))
         return LOAD.get(cell.source.dtype, "{}").format(element)
 
     def row_store(self, store: Store) -> str:
         """The statement that writes one number of a row."""
         place = offset_text(store.access, self._wide_rows(), 0)
+        place += f" + {store.access.offset}" if store.access.offset else ""
         return f"{self._output(store)}[{place}] = {self._stored(store)};"
 
     def _stored(self, store: Store) -> str:
         return STORE.get(store.target.dtype, "{}").format(self.names.of(store.cell))
 
     def _is_vector_load(self, cell: Cell) -> bool:
-        return not cell.is_row and cell.access is not None and cell.access.strides[-1] == 1
+        if cell.op != "load" or cell.is_row or cell.access is None or not self._has_fixed_places(cell):
+            return False
+        return cell.access.strides[-1] == 1
+
+    def _has_fixed_places(self, cell: Cell) -> bool:
+        """Whether computed places, if there are any, are the same for a whole vector."""
+        return all(place.is_row for place in cell.operands)
 
     def _vector_name(self, cell: Cell) -> str:
         return f"{self.names.of(cell)}_vector"
 
     def _address(self, cell: Cell) -> str:
         assert cell.access is not None
-        place = offset_text(cell.access, self.columns, self.num_rows)
+        place = offset_text(cell.access, self.columns, self.num_rows) + place_terms(self.names, cell)
         return f"{self._pointer(self.names.tensor(cell), cell.access)} + {place}"
 
     def _store_address(self, store: Store) -> str:
         place = offset_text(store.access, self.columns, self.num_rows)
         return f"{self._pointer(self._output(store), store.access)} + {place}"
 
-    def _lane_address(self, tensor: str, access: Access) -> str:
-        place = offset_text(access, self._lane_columns(), self.num_rows)
+    def _lane_address(self, tensor: str, access: Access, more: str = "") -> str:
+        place = offset_text(access, self._lane_columns(), self.num_rows) + more
         return f"{self._pointer(tensor, access)}[{place}]"
 
     def _lane_columns(self) -> tuple[str, ...]:
@@ -237,3 +289,19 @@ class Elements:
 
     def _output(self, store: Store) -> str:
         return self.names.outputs[self.program.stores.index(store)]
+
+
+def before_all(scans: list[Cell]) -> list[Cell]:
+    """What has to be computed at a column before it enters a running value, operands first."""
+    order: list[Cell] = []
+
+    def visit(cell: Cell) -> None:
+        if cell in order or cell.is_row or cell.op == "constant":
+            return
+        for operand in cell.operands:
+            visit(operand)
+        order.append(cell)
+
+    for scan in scans:
+        visit(scan.operands[0])
+    return order

@@ -48,6 +48,71 @@ struct Min {
   __device__ float operator()(float a, float b) const { return min_nan(a, b); }
 };
 """
+PRODUCT = """\
+struct Product {
+  static constexpr float kIdentity = 1.0f;
+  __device__ float operator()(float a, float b) const { return a * b; }
+};
+"""
+COLUMN_REDUCE = """\
+// Over the kParts threads with the same threadIdx.x; every thread gets the result. All of the block must call it.
+template <int kParts, typename Op>
+__device__ __forceinline__ float column_reduce(float value, Op op) {
+  if constexpr (kParts == 1) return value;
+  __shared__ float parts[kParts][32];
+  __syncthreads();  // an earlier call may still be reading
+  parts[threadIdx.y][threadIdx.x] = value;
+  __syncthreads();
+  float result = parts[0][threadIdx.x];
+#pragma unroll
+  for (int part = 1; part < kParts; ++part) result = op(result, parts[part][threadIdx.x]);
+  return result;
+}
+"""
+SCAN = """\
+// What all threads of the row before this one hold, put after `carry`, which then takes in the whole row's share.
+// All threads of the block must call it.
+template <int kThreads, typename Op>
+__device__ __forceinline__ float row_scan(float value, float& carry, Op op) {
+  constexpr int kLanes = kThreads < 32 ? kThreads : 32;
+  const int lane = threadIdx.x % kLanes;
+  float upto = value;
+#pragma unroll
+  for (int offset = 1; offset < kLanes; offset *= 2) {
+    const float other = __shfl_up_sync(0xffffffffu, upto, offset, kLanes);
+    if (lane >= offset) upto = op(other, upto);
+  }
+  float before = __shfl_up_sync(0xffffffffu, upto, 1, kLanes);
+  if (lane == 0) before = Op::kIdentity;
+  float total;
+  if constexpr (kThreads > 32) {
+    __shared__ float warps[32];
+    __syncthreads();  // an earlier call may still be reading
+    if (lane == 31) warps[threadIdx.x / 32] = upto;
+    __syncthreads();
+    float earlier = Op::kIdentity;
+    total = Op::kIdentity;
+    for (int warp = 0; warp < kThreads / 32; ++warp) {
+      if (warp < static_cast<int>(threadIdx.x / 32)) earlier = op(earlier, warps[warp]);
+      total = op(total, warps[warp]);
+    }
+    before = op(earlier, before);
+  } else {
+    total = __shfl_sync(0xffffffffu, upto, kLanes - 1, kLanes);
+  }
+  before = op(carry, before);
+  carry = op(carry, total);
+  return before;
+}
+"""
+CHECKED_PLACE = """\
+// As torch does on a GPU: a place outside of the tensor ends the program.
+__device__ __forceinline__ int64_t checked_place(int64_t place, int64_t size, bool wraps) {
+  if (wraps && place < 0) place += size;
+  if (place < 0 || place >= size) __trap();
+  return place;
+}
+"""
 REDUCE = """\
 // Over the kThreads threads of one row; every thread gets the result. All threads of the block must call it.
 template <int kThreads, typename Op>
@@ -86,9 +151,13 @@ __device__ __forceinline__ float round_float16(float x) { return __half2float(__
 PIECES: tuple[tuple[str, str], ...] = (
     ("load_vector|store_vector|Vector<", VECTOR),
     ("is_aligned", ALIGNED),
-    ("max_nan|min_nan|row_reduce", EXTREMES),
-    ("row_reduce", OPERATORS),
+    ("max_nan|min_nan|row_reduce|column_reduce|row_scan", EXTREMES),
+    ("row_reduce|column_reduce|row_scan", OPERATORS),
+    ("Product", PRODUCT),
     ("row_reduce", REDUCE),
+    ("column_reduce", COLUMN_REDUCE),
+    ("row_scan", SCAN),
+    ("checked_place", CHECKED_PLACE),
     ("sigmoid_f32", SIGMOID),
     ("round_bfloat16", BFLOAT16),
     ("round_float16", FLOAT16),

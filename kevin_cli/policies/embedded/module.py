@@ -7,6 +7,8 @@ tensors are contiguous. Written to be read and edited.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kevin_cli.policies.embedded.cpu_elements import STORAGE as CPU_STORAGE
 from kevin_cli.policies.embedded.cpu_math import prelude as cpu_prelude
 from kevin_cli.policies.embedded.cuda_math import prelude as cuda_prelude
@@ -22,11 +24,11 @@ from kevin_cli.policies.embedded.plan import CpuPlan, Plan
 from kevin_cli.policies.embedded.regions import VIEWS, Kernel, Step, TorchCall
 from kevin_cli.policies.embedded.source import Argument, KernelSource, Lines
 from kevin_cli.policies.embedded.space import contiguous_strides
-from kevin_cli.policies.embedded.values import Call, Order, Shape, Slice, Tensor, Value
+from kevin_cli.policies.embedded.values import SEVERAL, Call, Order, Shape, Slice, Tensor, Value
 from kevin_cli.types import DeviceKind, ParameterSpec, Task
 
 CPU_INCLUDES = ("torch/extension.h",)
-CPU_STANDARD = ("algorithm", "cmath", "cstdint", "cstring", "limits", "vector")
+CPU_STANDARD = ("algorithm", "atomic", "cmath", "cstdint", "cstring", "limits", "vector")
 CUDA_INCLUDES = ("torch/extension.h", "ATen/cuda/CUDAContext.h", "c10/cuda/CUDAException.h", "c10/cuda/CUDAGuard.h")
 CPU_FLAGS = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math"]
 INLINE = "#define INLINE static inline __attribute__((always_inline))"
@@ -68,13 +70,18 @@ def _prelude(sources: tuple[KernelSource, ...], is_cpu: bool) -> str:
         halves = [f"cuda_{kind}.h" for kind, name in (("fp16", "float16"), ("bf16", "bfloat16")) if name in pieces]
         includes = [f"#include <{name}>" for name in (*CUDA_INCLUDES, *halves)]
         return "\n".join([*includes, "", cuda_prelude(code), ""])
-    standard = [name for name in CPU_STANDARD if name != "vector" or "std::vector" in code]
+    standard = [name for name in CPU_STANDARD if _needs(name, code, pieces)]
     includes = [f"#include <{name}>" for name in (*CPU_INCLUDES, *standard)]
     if "huge_pages" in pieces:
         includes += ["#ifdef __linux__", "#include <sys/mman.h>", "#endif"]
     if "stream" in pieces:
         includes += ["#ifdef __AVX__", "#include <immintrin.h>", "#endif"]
     return "\n".join([*includes, "", INLINE, "", cpu_prelude(pieces), ""])
+
+
+def _needs(header: str, code: str, pieces: set[str]) -> bool:
+    optional = {"vector": "std::vector" in code, "atomic": "bounded" in pieces}
+    return optional.get(header, True)
 
 
 def _load(lines: Lines, task: Task, sources: tuple[KernelSource, ...], is_cpu: bool) -> None:
@@ -96,8 +103,10 @@ def _function(source: KernelSource) -> str:
 
 
 def _signature(source: KernelSource, is_cpu: bool) -> str:
-    result = "torch::Tensor" if len(source.outputs) == 1 else "std::vector<torch::Tensor>"
+    made = [item for item in source.outputs if not item.is_given]
+    result = ("void", "torch::Tensor")[len(made)] if len(made) < 2 else "std::vector<torch::Tensor>"
     arguments = [f"const torch::Tensor& {item.name}" for item in source.inputs]
+    arguments += [f"const torch::Tensor& {item.name}_tensor" for item in source.outputs if item.is_given]
     arguments += ["int64_t num_threads"] if is_cpu else []
     return f"{result} {_function(source)}({', '.join(arguments)})"
 
@@ -114,15 +123,19 @@ def _wrapper(source: KernelSource, device: DeviceKind) -> str:
         lines.add(f"const at::cuda::CUDAGuard guard({options}.device());")
         lines.add("const cudaStream_t stream = at::cuda::getCurrentCUDAStream();")
     for item in source.outputs:
-        lines.add(f"torch::Tensor {item.name}_tensor = {_allocation(item, options)};")
+        if item.is_given:
+            _check(lines, replace(item, name=f"{item.name}_tensor"), is_cpu)
+        else:
+            lines.add(f"torch::Tensor {item.name}_tensor = {_allocation(item, options)};")
     storage = CPU_STORAGE if is_cpu else CUDA_STORAGE
     for item in source.inputs:
         lines.add(f"const auto* {item.name}_data = static_cast<const {storage[item.dtype]}*>({item.name}.data_ptr());")
     for item in source.outputs:
         lines.add(f"auto* {item.name}_data = static_cast<{storage[item.dtype]}*>({item.name}_tensor.data_ptr());")
     lines.add(*source.launch)
-    results = ", ".join(f"{item.name}_tensor" for item in source.outputs)
-    lines.add(f"return {results};" if len(source.outputs) == 1 else f"return {{{results}}};")
+    results = [f"{item.name}_tensor" for item in source.outputs if not item.is_given]
+    if results:
+        lines.add(f"return {results[0]};" if len(results) == 1 else f"return {{{', '.join(results)}}};")
     lines.close()
     return lines.text()
 
@@ -229,14 +242,29 @@ class _Forward:
         assert isinstance(value.detail, Call)
         name = self.names[value] = distinct(identifier(value.name), self.taken)
         text = value.detail.text.format(*(self._expression(operand) for operand in value.operands))
-        self.lines.add(f"{name} = {text}.contiguous()")
+        self.lines.add(f"{name} = {text}{call_suffix(value)}")
+
+    def _part(self, kernel: Kernel, source: KernelSource) -> None:
+        """A kernel that writes its part of a joined tensor; the first one makes the tensor."""
+        assert kernel.whole is not None
+        arguments = [self._expression(item.value) for item in source.inputs]
+        if kernel.whole not in self.names:
+            name = self.names[kernel.whole] = distinct(identifier(kernel.whole.name or "joined"), self.taken)
+            (item,) = source.outputs
+            made = f"torch.empty_strided({item.shape}, {item.strides}, dtype=torch.{item.dtype}"
+            self.lines.add(f"{name} = {made}, device={arguments[0]}.device)")
+        arguments += [self.names[kernel.whole], *(["torch.get_num_threads()"] if self.is_cpu else [])]
+        self.lines.add(f"kernels.{_function(source)}({', '.join(arguments)})")
 
     def _kernel(self, kernel: Kernel, source: KernelSource) -> None:
+        if kernel.whole is not None:
+            return self._part(kernel, source)
         names = [distinct(identifier(target.name or "result"), self.taken) for target in kernel.targets]
         arguments = [self._expression(item.value) for item in source.inputs]
         arguments += ["torch.get_num_threads()"] if self.is_cpu else []
         self.lines.add(f"{', '.join(names)} = kernels.{_function(source)}({', '.join(arguments)})")
         self.names.update(zip(kernel.targets, names, strict=True))
+        return None
 
     def _expression(self, value: Value) -> str:
         if value in self.names:
@@ -245,6 +273,15 @@ class _Forward:
             return value.detail.source
         assert value.op in VIEWS
         return f"{self._expression(value.operands[0])}.{_view_text(value)}"
+
+
+def call_suffix(value: Value) -> str:
+    """What brings a call's result into the order in which kernels expect it; free where it is so already."""
+    assert isinstance(value.detail, Call)
+    if value.dtype == SEVERAL:
+        return ""
+    is_plain = value.detail.strides == contiguous_strides(value.shape)
+    return ".contiguous()" if is_plain else ".contiguous(memory_format=torch.channels_last)"
 
 
 def _view_text(value: Value) -> str:

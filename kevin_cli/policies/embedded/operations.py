@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kevin_cli.policies.embedded.values import (
     Plain,
     RefusedError,
     Value,
+    Window,
     apply,
     broadcast_shape,
     cast,
     constant,
     expand,
+    join,
     narrow,
     permute,
+    pick,
     reduce,
+    scan,
     view,
 )
 
@@ -177,6 +182,16 @@ def _float_only(op: str) -> Rule:
     return rule
 
 
+def _boolean(x: Operand) -> Operand:
+    if isinstance(x, Value) and x.kind != "bool":
+        raise RefusedError(f"it combines the bits of {x.dtype} values")
+    return x
+
+
+def _logical(op: str) -> Rule:
+    return lambda self, other: apply(op, _boolean(self), _boolean(other))
+
+
 def _both(name: str, rule: Rule) -> dict[str, Rule]:
     return {f"aten.{name}.Tensor": rule, f"aten.{name}.Scalar": rule}
 
@@ -227,6 +242,15 @@ POINTWISE: dict[str, Rule] = {
     "aten.logical_not.default": lambda self: apply("not", cast(self, "bool")),
     "aten.logical_and.default": lambda self, other: apply("and", cast(self, "bool"), cast(other, "bool")),
     "aten.logical_or.default": lambda self, other: apply("or", cast(self, "bool"), cast(other, "bool")),
+    **{
+        f"aten.{name}.{overload}": _logical(op)
+        for name, op in (("__and__", "and"), ("bitwise_and", "and"), ("__or__", "or"), ("bitwise_or", "or"))
+        for overload in ("Tensor", "Scalar")
+    },
+    "aten.logical_xor.default": lambda self, other: apply("xor", cast(self, "bool"), cast(other, "bool")),
+    "aten.bitwise_not.default": lambda self: apply("not", _boolean(self)),
+    "aten.max.other": lambda self, other: maximum(self, other),
+    "aten.min.other": lambda self, other: minimum(self, other),
     "aten.addcmul.default": lambda self, tensor1, tensor2, value=1: self + tensor1 * tensor2 * float(value),
     "aten.addcdiv.default": lambda self, tensor1, tensor2, value=1: self + tensor1 * float(value) / tensor2,
     "aten.lerp.Scalar": lambda self, end, weight: self + (end - self) * float(weight),
@@ -294,7 +318,93 @@ def broadcast_tensors(tensors: tuple[Value, ...]) -> tuple[Value, ...]:
     return tuple(expand(item, shape) for item in tensors)
 
 
+def stack(tensors: tuple[Value, ...], dim: int = 0) -> Value:
+    axis = dim % (len(tensors[0].shape) + 1)
+    return join(tuple(view(item, (*item.shape[:axis], 1, *item.shape[axis:])) for item in tensors), axis)
+
+
+def index_by(self: Value, indices: tuple[Value | None, ...]) -> Value:
+    """One tensor of places; negative ones count from the end."""
+    given = [place for place in indices if place is not None]
+    if len(given) != 1:
+        raise RefusedError("it is indexed by several tensors at once")
+    if given[0].kind != "int":
+        raise RefusedError("it is indexed by a mask")
+    return pick(self, given[0], indices.index(given[0]), whole=True, wraps=True)
+
+
+def embedding(
+    weight: Value, indices: Value, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Value:
+    return pick(weight, indices, 0, whole=True)
+
+
+def _padded(before: Dims, rank: int) -> tuple[int, ...]:
+    """One number for each dimension, as torch reads them."""
+    given = (before,) if isinstance(before, int) else tuple(before or ())
+    return given * rank if len(given) == 1 else given
+
+
+def windows(op: str, x: Value, sizes: Dims, steps: Dims, before: Dims, gaps: Dims, rank: int) -> Value:
+    """A reduction over small windows of the last `rank` dimensions, rounded down at the end as torch does."""
+    wide, far, lead, gap = (_padded(item, rank) for item in (sizes, steps or sizes, before, gaps))
+    if x.kind != "float":
+        raise RefusedError(f"it pools {x.dtype} values")
+    extent = x.shape[-rank:]
+    ends = zip(extent, wide, far, lead, gap, strict=True)
+    out = tuple((n + 2 * p - g * (k - 1) - 1) // s + 1 for n, k, s, p, g in ends)
+    return Value("window", (x,), (*x.shape[:-rank], *out), "float32", Window(op, wide, far, lead, gap, extent))
+
+
+def max_pool(
+    rank: int,
+    self: Value,
+    kernel_size: Dims,
+    stride: Dims = (),
+    padding: Dims = 0,
+    dilation: Dims = 1,
+    ceil_mode: bool = False,
+) -> Value:
+    if ceil_mode:
+        raise RefusedError("it pools with the last window rounded up")
+    return windows("max", self, kernel_size, stride, padding, dilation, rank)
+
+
+def avg_pool(
+    rank: int,
+    self: Value,
+    kernel_size: Dims,
+    stride: Dims = (),
+    padding: Dims = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Value:
+    has_padding = any(_padded(padding, rank))
+    if ceil_mode or (has_padding and not count_include_pad):
+        raise RefusedError("it pools with windows of several sizes")
+    total_sum = windows("sum", self, kernel_size, stride, padding, 1, rank)
+    assert isinstance(total_sum.detail, Window)
+    return total_sum / float(divisor_override or math.prod(total_sum.detail.sizes))
+
+
+def running(op: str, self: Value, dim: int, dtype: str | None = None) -> Value:
+    _no_dtype(dtype, f"a running {op}")
+    return scan(op, self, dim)
+
+
 SHAPES: dict[str, Rule] = {
+    "aten.cat.default": lambda tensors, dim=0: join(tensors, dim),
+    "aten.concat.default": lambda tensors, dim=0: join(tensors, dim),
+    "aten.stack.default": stack,
+    "aten.embedding.default": embedding,
+    "aten.index_select.default": lambda self, dim, index: pick(self, index, dim, whole=True),
+    "aten.index.Tensor": index_by,
+    "aten.gather.default": lambda self, dim, index, sparse_grad=False: pick(self, index, dim, whole=False),
+    **{f"aten.max_pool{rank}d.default": partial(max_pool, rank) for rank in (1, 2, 3)},
+    **{f"aten.avg_pool{rank}d.default": partial(avg_pool, rank) for rank in (1, 2, 3)},
+    "aten.cumsum.default": partial(running, "sum"),
+    "aten.cumprod.default": partial(running, "prod"),
     "aten.slice.Tensor": slices,
     "aten.select.int": select,
     "aten.chunk.default": chunk,

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kevin_cli.policies.embedded.space import Cell, RowProgram, Store
+from kevin_cli.policies.embedded.space import Cell, RowProgram, Store, cells_of
 
+MIN_LANES = 8
+"""Rows beside each other from which on it pays to work on them together."""
 COSTLY = frozenset(
     ("exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "div", "sin", "cos", "tanh", "sigmoid", "erf", "pow")
 )
@@ -112,3 +114,23 @@ def is_costly(cell: Cell) -> bool:
     if cell.op in COSTLY:
         return True
     return any(not operand.is_row and is_costly(operand) for operand in cell.operands)
+
+
+def runs_across(program: RowProgram) -> bool:
+    """Whether neighbours in memory belong to different rows: what is walked along is not what is contiguous."""
+    space = program.space
+    if not space.num_row_atoms or space.row_sizes[-1] < MIN_LANES or not needs_rows(program):
+        return False
+    loads = [cell.access for cell in cells_of(program) if cell.op == "load" and cell.access and not cell.is_row]
+    along = sum(access.strides[-1] == 1 for access in loads)
+    across = sum(access.strides[space.num_row_atoms - 1] == 1 for access in loads)
+    return across > along
+
+
+def needs_rows(program: RowProgram) -> bool:
+    """Whether something goes along the columns of a row: a reduction or a running sum."""
+    return bool(program.reductions) or has_scans(program)
+
+
+def has_scans(program: RowProgram) -> bool:
+    return any(cell.op == "scan" for cell in cells_of(program))

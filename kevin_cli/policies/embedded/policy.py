@@ -21,7 +21,7 @@ from kevin_cli.policies.embedded.source import KernelSource
 from kevin_cli.policies.embedded.space import cells_of
 from kevin_cli.policies.embedded.tuning import Choice, Search, Shape, next_plan, replay
 from kevin_cli.policies.embedded.values import RefusedError, Value
-from kevin_cli.types import Completion, DeviceKind, Limits, Rules, Task, Trajectory
+from kevin_cli.types import Completion, DeviceKind, Limits, Node, Rules, Task, Trajectory
 
 
 def explain(task: Task, rules: Rules = Rules.LIBRARY) -> str | None:
@@ -68,11 +68,23 @@ class EmbeddedPolicy:
 
 
 def _read(task: Task, rules: Rules) -> tuple[tuple[Value, ...], tuple[Step, ...]]:
-    try:
-        outputs = read(task, rules).outputs
-        return outputs, steps(outputs, tuple(spec.strides for spec in task.output_specs))
-    except RecursionError as error:
-        raise RefusedError("its longest chain of operations is too long for one kernel") from error
+    """Outputs and steps; what turns out not to fit any kernel is left to torch, one operation after the other."""
+    left: frozenset[str] = frozenset()
+    while True:
+        try:
+            outputs = read(task, rules, left).outputs
+            return outputs, steps(outputs, tuple(spec.strides for spec in task.output_specs))
+        except RecursionError as error:
+            raise RefusedError("its longest chain of operations is too long for one kernel") from error
+        except RefusedError as refusal:
+            more = left | {node.name for node in _nodes(task) if refusal.name and identifier(node.name) == refusal.name}
+            if rules is not Rules.LIBRARY or more == left:
+                raise
+            left = more
+
+
+def _nodes(task: Task) -> tuple[Node, ...]:
+    return task.graph.nodes if task.graph else ()
 
 
 def _source(name: str, kernel: Kernel, plan: Plan) -> KernelSource:

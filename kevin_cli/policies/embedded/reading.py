@@ -1,21 +1,27 @@
 """A task's ATen graph -> values (`values.py`), or one sentence that says which operation stops it.
 
 Composite operations are expanded, views become other shapes of the same value, and under the `library` rule
-matrix products and convolutions become calls that stay with torch. What it reads is exact: where an operator's
-result is a half-precision type, the value is rounded there, as the reference rounds.
+matrix products, convolutions and whatever is not understood become calls that stay with torch: a boundary, with
+kernels before and after it. What it reads is exact: where an operator's result is a half-precision type, the value
+is rounded there, as the reference rounds.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kevin_cli.policies.embedded.composites import COMPOSITES
+from kevin_cli.policies.embedded.joins import sunk
 from kevin_cli.policies.embedded.names import attribute, identifier, input_sources
 from kevin_cli.policies.embedded.operations import FILLS, POINTWISE, REDUCTIONS, RESHAPES, SAME, SHAPES
+from kevin_cli.policies.embedded.space import contiguous_strides
 from kevin_cli.policies.embedded.values import (
     FLOATS,
+    INTEGERS,
+    SEVERAL,
     RefusedError,
     Value,
     call,
@@ -38,7 +44,11 @@ CALLS = {
     "aten.conv2d.default": "F.conv2d",
     "aten.conv3d.default": "F.conv3d",
 }
-"""What stays with torch under the `library` rule, and how it is called."""
+"""What always stays with torch under the `library` rule, and how it is called; others by their ATen names."""
+DTYPES = frozenset((*FLOATS, *INTEGERS, "bool", "float64", "complex64", "complex128"))
+TORCH_NAMES = ("dtype", "layout", "memory_format")
+"""Keyword arguments whose value is the name of something in `torch`."""
+CHANNELS_LAST = (0, 2, 3, 1)
 TABLES = (POINTWISE, REDUCTIONS, COMPOSITES, SHAPES)
 Read = Value | tuple[Value, ...]
 
@@ -50,23 +60,27 @@ class Program:
     outputs: tuple[Value, ...]
 
 
-def read(task: Task, rules: Rules) -> Program:
-    """The whole module as values. Raises `RefusedError` with a sentence about what it can't do."""
+def read(task: Task, rules: Rules, left: frozenset[str] = frozenset()) -> Program:
+    """The whole module as values. `left`: names of nodes that are left to torch although they could be read.
+
+    Raises `RefusedError` with a sentence about what it can't do.
+    """
     if task.graph is None:
         raise RefusedError(f"there is no graph of the module: {task.graph_note or 'it could not be traced'}")
     if task.contract.grad or task.training:
         raise RefusedError("gradients or training mode are asked for, and its kernels are forward-only")
-    reader = _Reader(task, rules)
+    reader = _Reader(task, rules, left)
     for node in task.graph.nodes:
         reader.add(node)
-    return Program(shared(reader.outputs))
+    return Program(shared(sunk(shared(reader.outputs))))
 
 
 class _Reader:
     """Walks the nodes in execution order; `values` holds what each one gives."""
 
-    def __init__(self, task: Task, rules: Rules) -> None:
+    def __init__(self, task: Task, rules: Rules, left: frozenset[str]) -> None:
         self.rules = rules
+        self.left = left
         self.sources = input_sources(task)
         self.values: dict[str, Read] = {}
         self.outputs: tuple[Value, ...] = ()
@@ -83,11 +97,18 @@ class _Reader:
         if node.op == "constant":
             return self._constant(node)
         if node.op == "getitem":
-            source, place = self._plain(node.args[0]), node.args[1]
-            assert isinstance(place, int)
-            item: Value = source[place]
-            return item
+            return self._item(node)
         return self._operation(node)
+
+    def _item(self, node: Node) -> Value:
+        """One of several results."""
+        source, place = self._plain(node.args[0]), node.args[1]
+        assert isinstance(place, int)
+        if isinstance(source, Value):
+            shape, dtype, strides = _form(node)
+            return call(f"{{0}}[{place}]", (source,), shape, dtype, _kept_strides(shape, strides), node.name)
+        item: Value = source[place]
+        return item
 
     def _tensor(self, node: Node) -> Value:
         shape, dtype, strides = _form(node)
@@ -105,10 +126,19 @@ class _Reader:
         return expand(constant(float(number) if dtype in FLOATS else number), shape)
 
     def _operation(self, node: Node) -> Read:
+        if node.op in CALLS or node.name in self.left:
+            return self._call(node)
+        try:
+            return self._understood(node)
+        except RefusedError:
+            if self.rules is not Rules.LIBRARY:
+                raise
+            return self._call(node)
+
+    def _understood(self, node: Node) -> Read:
+        """As values. Raises `RefusedError` for what is not written as kernels."""
         args = tuple(self._plain(arg) for arg in node.args)
         keywords = {key: self._plain(value) for key, value in node.kwargs}
-        if node.op in CALLS:
-            return self._call(node)
         if node.op in RESHAPES:
             return view(args[0], _form(node)[0])
         if node.op in SAME:
@@ -125,9 +155,15 @@ class _Reader:
             raise RefusedError(f"it leaves {node.op} to torch, which --rules kernels forbids")
         operands: list[Value] = []
         texts = [_call_text(self._plain(arg), operands) for arg in node.args]
-        texts += [f"{key}={_call_text(self._plain(value), operands)}" for key, value in node.kwargs]
-        shape, dtype, _ = _form(node)
-        return call(f"{CALLS[node.op]}({', '.join(texts)})", tuple(operands), shape, dtype, node.name)
+        for key, value in node.kwargs:
+            plain = self._plain(value)
+            is_name = isinstance(plain, str) and key in TORCH_NAMES
+            texts.append(f"{key}={f'torch.{plain}' if is_name else _call_text(plain, operands)}")
+        text = f"{CALLS.get(node.op, f'torch.ops.{node.op}')}({', '.join(texts)})"
+        if node.shape is None:
+            return call(text, tuple(operands), (), SEVERAL, (), node.name)
+        shape, dtype, strides = _form(node)
+        return call(text, tuple(operands), shape, dtype, _kept_strides(shape, strides), node.name)
 
     def _plain(self, arg: Arg) -> Any:
         """Node references as values, lists as tuples, numbers as they are."""
@@ -153,6 +189,16 @@ def _form(node: Node) -> tuple[tuple[int, ...], str, tuple[int, ...]]:
     if node.shape is None or node.dtype is None or node.strides is None:
         raise RefusedError(f"the shape of {node.op} ({node.name}) is not known")
     return node.shape, node.dtype, node.strides
+
+
+def _kept_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Channels-last where torch's result is, else contiguous: the two orders that can be asked for by name."""
+    plain = contiguous_strides(shape)
+    if len(shape) == 4 and strides != plain:
+        inner = contiguous_strides(tuple(shape[dim] for dim in CHANNELS_LAST))
+        last = tuple(inner[CHANNELS_LAST.index(dim)] for dim in range(4))
+        return last if strides == last else plain
+    return plain
 
 
 def _evaluated(rule: Callable[..., Read], node: Node, args: tuple[Any, ...], keywords: dict[str, Any]) -> Read:
@@ -188,4 +234,6 @@ def _call_text(arg: Any, operands: list[Value]) -> str:
         return f"{{{len(operands) - 1}}}"
     if isinstance(arg, tuple):
         return f"[{', '.join(_call_text(item, operands) for item in arg)}]"
-    return repr(arg)
+    if isinstance(arg, float) and not math.isfinite(arg):
+        return f'float("{arg}")'
+    return f"torch.{arg}" if arg in DTYPES else repr(arg)

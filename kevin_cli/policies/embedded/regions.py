@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kevin_cli.policies.embedded.rows import inside, reductions_inside, row_program, split_of
 from kevin_cli.policies.embedded.space import Misfit, RowProgram, contiguous_strides
-from kevin_cli.policies.embedded.values import RefusedError, Shape, Value, topological
+from kevin_cli.policies.embedded.values import Call, Join, RefusedError, Shape, Value, topological
 
 VIEWS = frozenset({"view", "permute", "expand", "narrow"})
 FREE = VIEWS | {"constant", "cast", "index"}
@@ -26,6 +26,8 @@ class Kernel:
     targets: tuple[Value, ...]
     strides: tuple[Shape, ...]
     program: RowProgram
+    whole: Value | None = None
+    """The joined tensor of which the one target is a part; it exists before the kernel runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ Step = Kernel | TorchCall
 
 
 def steps(outputs: tuple[Value, ...], strides: tuple[Shape, ...]) -> tuple[Step, ...]:
-    """Kernels and calls for the outputs. Raises `RefusedError` when nothing would be fused."""
+    """Kernels and calls for the outputs. Raises `RefusedError` when nothing would be computed by a kernel."""
     if any(0 in value.shape for value in topological(outputs)):
         raise RefusedError("a tensor without elements leaves nothing to compute")
     cutter = _Cutter(dict(zip(outputs, strides, strict=True)))
@@ -64,8 +66,17 @@ def num_operations(kernel: Kernel, others: frozenset[Value]) -> int:
 def _check_worth(found: list[Step]) -> None:
     kernels = [step for step in found if isinstance(step, Kernel)]
     written = frozenset(target for kernel in kernels for target in kernel.targets)
-    if not any(num_operations(kernel, written) >= 2 for kernel in kernels):
-        raise RefusedError("it has no two operations that could be fused into one kernel")
+    if not any(num_operations(kernel, written) for kernel in kernels):
+        raise RefusedError("everything it computes stays with torch, and a kernel around that has nothing to do")
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """Where a part of a joined tensor lies in it."""
+
+    whole: Value
+    strides: Shape
+    offset: int
 
 
 class _Cutter:
@@ -80,8 +91,9 @@ class _Cutter:
         for output in self.wanted:
             self._need_calls((output,))
         pending = tuple(value for value in self.wanted if not is_torch_view(value, frozenset(self.loaded)))
-        if len(pending) > 1 and self._joint(pending):
-            return
+        single = tuple(value for value in pending if value.op != "join")
+        if len(single) > 1 and self._joint(single):
+            pending = tuple(value for value in pending if value.op == "join")
         for value in pending:
             self._need(value)
 
@@ -102,6 +114,8 @@ class _Cutter:
             return
         if value.op == "call":
             self._call(value)
+        elif value.op == "join":
+            self._join(value)
         else:
             self._kernel(value)
 
@@ -111,14 +125,25 @@ class _Cutter:
             if not is_torch_view(operand, frozenset(self.loaded)):
                 self._need(operand)
         self.steps.append(TorchCall(value))
-        self.loaded[value] = contiguous_strides(value.shape)
+        assert isinstance(value.detail, Call)
+        self.loaded[value] = value.detail.strides
 
     def _need_calls(self, targets: tuple[Value, ...]) -> None:
         for value in topological(targets):
             if value.op == "call":
                 self._need(value)
 
-    def _kernel(self, target: Value) -> None:
+    def _join(self, value: Value) -> None:
+        """Each part writes its slice of one tensor."""
+        assert isinstance(value.detail, Join)
+        strides = self.wanted.get(value, contiguous_strides(value.shape))
+        start = 0
+        for part in value.operands:
+            self._kernel(part, _Slice(value, strides, start * strides[value.detail.dim]))
+            start += part.shape[value.detail.dim]
+        self.loaded[value] = strides
+
+    def _kernel(self, target: Value, slice_of: _Slice | None = None) -> None:
         self._need_calls((target,))
         while True:
             cut = self._cut(target)
@@ -126,14 +151,20 @@ class _Cutter:
                 self._need(cut)
                 continue
             try:
-                return self._add((target,))
+                return self._add((target,)) if slice_of is None else self._add_part(target, slice_of)
             except Misfit as misfit:
                 self._need(self._instead(target, misfit.value))
 
     def _add(self, targets: tuple[Value, ...]) -> None:
+        if not any(value.op in ("tensor", "call") or value in self.loaded for value in topological(targets)):
+            raise RefusedError("a kernel that reads nothing has nothing to take its device from", targets[0].name)
         strides = tuple(self.wanted.get(target, contiguous_strides(target.shape)) for target in targets)
         self.steps.append(Kernel(targets, strides, row_program(targets, strides, self.loaded)))
         self.loaded.update(zip(targets, strides, strict=True))
+
+    def _add_part(self, target: Value, slice_of: _Slice) -> None:
+        program = row_program((target,), (slice_of.strides,), self.loaded, slice_of.offset)
+        self.steps.append(Kernel((target,), (slice_of.strides,), program, slice_of.whole))
 
     def _cut(self, target: Value) -> Value | None:
         """A value that has to be a tensor because another reduction runs over other rows."""
@@ -163,7 +194,7 @@ class _Cutter:
             return misfit
         found = [item for item in reductions_inside((target,), self.loaded) if item is not target]
         if not found:
-            raise RefusedError(f"the shapes around {target.name or target.op} do not fit one kernel")
+            raise RefusedError(f"the shapes around {target.name or target.op} do not fit one kernel", target.name)
         return found[-1]
 
 

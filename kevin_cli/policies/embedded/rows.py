@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import TypeVar
 
 from kevin_cli.policies.embedded.coalesce import coalesced
 from kevin_cli.policies.embedded.space import Access, Axes, Axis, Cell, Loaded, Misfit, RowProgram, Space, Store
-from kevin_cli.policies.embedded.values import Order, Reduction, Shape, Slice, Tensor, Value
+from kevin_cli.policies.embedded.values import Bound, Order, Pick, Reduction, Scan, Shape, Slice, Tensor, Value, Window
+
+D = TypeVar("D", Reduction, Window, Scan)
 
 
 class _Split(Exception):  # noqa: N818 - a signal inside this module
@@ -25,16 +28,19 @@ class _Split(Exception):  # noqa: N818 - a signal inside this module
         self.inner = inner
 
 
-def row_program(targets: tuple[Value, ...], strides: tuple[Shape, ...], loaded: Loaded) -> RowProgram:
+def row_program(targets: tuple[Value, ...], strides: tuple[Shape, ...], loaded: Loaded, offset: int = 0) -> RowProgram:
     """Place the targets. `strides`: how each target is written; `loaded`: values that are tensors, with strides.
+
+    `offset`: where the first element of the target lies, when it is part of a larger tensor.
 
     Raises `Misfit` with the value that has to become a tensor first.
     """
     space = _space(targets, loaded, strides[0])
-    has_rows = bool(reductions_inside(targets, loaded))
+    has_rows = any(value.op in ("reduce", "scan") for value in inside(targets, loaded))
     while True:
         try:
-            return coalesced(_placed(targets, strides, _Placer(space, loaded, has_rows)), has_rows)
+            placer = _Placer(space, loaded, has_rows)
+            return coalesced(_placed(targets, strides, placer, offset), has_rows)
         except _Split as split:
             space = _refined(space, split)
 
@@ -42,7 +48,13 @@ def row_program(targets: tuple[Value, ...], strides: tuple[Shape, ...], loaded: 
 def _refined(space: Space, split: _Split) -> Space:
     sizes = list(space.sizes)
     sizes[split.atom : split.atom + 1] = [sizes[split.atom] // split.inner, split.inner]
-    return Space(tuple(sizes), space.num_row_atoms + (split.atom < space.num_row_atoms))
+    dims = tuple(_renumbered(atoms, split.atom) for atoms in space.dims)
+    return Space(tuple(sizes), space.num_row_atoms + (split.atom < space.num_row_atoms), dims)
+
+
+def _renumbered(atoms: tuple[int, ...], at: int) -> tuple[int, ...]:
+    """Atom numbers after atom `at` became two."""
+    return tuple(new for atom in atoms for new in ((atom, atom + 1) if atom == at else (atom + (atom > at),)))
 
 
 def inside(targets: tuple[Value, ...], loaded: Loaded) -> list[Value]:
@@ -76,31 +88,47 @@ def split_of(reduction: Value) -> tuple[int, int]:
 def _space(targets: tuple[Value, ...], loaded: Loaded, strides: Shape) -> Space:
     """Rows and columns of the last reduction; without one, the target's dimensions as they lie in memory."""
     reductions = reductions_inside(targets, loaded)
+    scans = [value for value in inside(targets, loaded) if value.op == "scan"]
+    if scans and not reductions:
+        dim = _detail(scans[-1], Scan).dim
+        return _rows_and_columns(scans[-1].shape, (dim,))
     if not reductions:
         return Space(tuple(targets[0].shape[dim] for dim in _memory_order(targets[0].shape, strides)), 0)
     last = reductions[-1]
-    axes = _reduction(last).dims
-    sizes = last.operands[0].shape
-    rows = tuple(size for dim, size in enumerate(sizes) if dim not in axes)
-    return Space((*rows, *(sizes[dim] for dim in axes)), len(rows))
+    return _rows_and_columns(last.operands[0].shape, _reduction(last).dims)
+
+
+def _rows_and_columns(shape: Shape, columns: tuple[int, ...]) -> Space:
+    order = [*(dim for dim in range(len(shape)) if dim not in columns), *columns]
+    dims = tuple((order.index(dim),) for dim in range(len(shape)))
+    return Space(tuple(shape[dim] for dim in order), len(shape) - len(columns), dims)
 
 
 def _memory_order(shape: Shape, strides: Shape) -> list[int]:
     return sorted((dim for dim, size in enumerate(shape) if size != 1), key=lambda dim: -strides[dim])
 
 
+def _has_scan(cell: Cell) -> bool:
+    return cell.op == "scan" or any(not item.is_row and _has_scan(item) for item in cell.operands)
+
+
 def _reduction(value: Value) -> Reduction:
-    assert isinstance(value.detail, Reduction)
+    return _detail(value, Reduction)
+
+
+def _detail(value: Value, kind: type[D]) -> D:
+    assert isinstance(value.detail, kind)
     return value.detail
 
 
-def _placed(targets: tuple[Value, ...], strides: tuple[Shape, ...], placer: _Placer) -> RowProgram:
+def _placed(targets: tuple[Value, ...], strides: tuple[Shape, ...], placer: _Placer, offset: int) -> RowProgram:
     space = placer.space
     stores = []
     for target, target_strides in zip(targets, strides, strict=True):
         axes = placer.target_axes(target, target_strides)
         cell = placer.place(target, axes)
         access = placer.access(axes, target_strides)
+        access = replace(access, offset=access.offset + offset)
         varies = any(access.strides[space.num_row_atoms :]) or (math.prod(target.shape) > space.num_rows)
         stores.append(Store(target, cell, access, is_row=placer.has_rows and not varies))
     levels = [store.cell.level + (not store.is_row) for store in stores]
@@ -120,6 +148,8 @@ class _Placer:
 
     def target_axes(self, target: Value, strides: Shape) -> Axes:
         """All atoms in order when the target has an element for each point, else the row atoms."""
+        if (natural := self._natural(target.shape)) is not None:
+            return natural
         size = math.prod(target.shape)
         order = [dim for dim, length in enumerate(target.shape) if length != 1]
         if not self.has_rows:
@@ -134,6 +164,22 @@ class _Placer:
         axes = dict(zip(order, found, strict=True))
         return tuple(axes.get(dim, Axis(())) for dim in range(len(target.shape)))
 
+    def _natural(self, shape: Shape) -> Axes | None:
+        """The coordinates of a target that has the shape of what is reduced, or what is left of it."""
+        space = self.space
+        sizes = tuple(math.prod(space.sizes[atom] for atom in atoms) for atoms in space.dims)
+        is_row = tuple(all(atom < space.num_row_atoms for atom in atoms) for atoms in space.dims)
+        axes = tuple(Axis(atoms) for atoms in space.dims)
+        if not sizes:
+            return None
+        if shape == sizes:
+            return axes
+        if shape == tuple(size if row else 1 for size, row in zip(sizes, is_row, strict=True)):
+            return tuple(axis if row else Axis(()) for axis, row in zip(axes, is_row, strict=True))
+        if shape == tuple(size for size, row in zip(sizes, is_row, strict=True) if row):
+            return tuple(axis for axis, row in zip(axes, is_row, strict=True) if row)
+        return None
+
     def place(self, value: Value, axes: Axes) -> Cell:
         key = (value, axes)
         if key not in self.cells:
@@ -147,9 +193,10 @@ class _Placer:
             return self._leaf(value, self.access(axes, (1,)), None)
         if value.op in ("view", "permute", "expand", "narrow"):
             return self.place(value.operands[0], self._through(value, axes))
-        if value.op == "reduce":
-            return self._reduce(value, axes)
-        return self._pointwise(value, axes)
+        if value.op == "join":
+            raise Misfit(value)
+        rules = {"reduce": self._reduce, "pick": self._pick, "window": self._window, "scan": self._scan}
+        return rules.get(value.op, self._pointwise)(value, axes)
 
     def access(self, axes: Axes, strides: Shape) -> Access:
         """The strides over atoms of a tensor that has these strides over its dimensions."""
@@ -165,7 +212,12 @@ class _Placer:
 
     def _load(self, value: Value, axes: Axes) -> Cell:
         strides = value.detail.strides if isinstance(value.detail, Tensor) else self.loaded[value]
-        return replace(self._leaf(value, self.access(axes, strides), value), op="load")
+        cell = replace(self._leaf(value, self.access(axes, strides), value), op="load")
+        found = [(axis.place, stride) for axis, stride in zip(axes, strides, strict=True) if axis.place is not None]
+        operands = tuple(place for place, _ in found)
+        is_row = cell.is_row and all(place.is_row for place in operands)
+        level = max((place.level for place in operands), default=0)
+        return replace(cell, operands=operands, steps=tuple(step for _, step in found), is_row=is_row, level=level)
 
     def _leaf(self, value: Value, access: Access, source: Value | None) -> Cell:
         is_row = not any(access.strides[self.space.num_row_atoms :])
@@ -180,7 +232,7 @@ class _Placer:
     def _reduce(self, value: Value, axes: Axes) -> Cell:
         dims = _reduction(value).dims
         num_rows = self.space.num_row_atoms
-        if any(atom >= num_rows for axis in axes for atom in axis.atoms):
+        if any(axis.place or any(atom >= num_rows for atom in axis.atoms) for axis in axes):
             raise Misfit(value)
         operand = value.operands[0]
         columns = Axis(tuple(range(num_rows, len(self.space.sizes))))
@@ -196,6 +248,45 @@ class _Placer:
         )
         self.reductions.append(result)
         return result
+
+    def _pick(self, value: Value, axes: Axes) -> Cell:
+        """The source at computed places: nothing but the entries that are wanted is computed or loaded."""
+        source, places = value.operands
+        detail = value.detail
+        assert isinstance(detail, Pick)
+        rank = len(places.shape) if detail.whole else 1
+        wanted = axes[detail.dim : detail.dim + rank] if detail.whole else axes
+        place = self.place(places, wanted)
+        bound = Bound(source.shape[detail.dim], detail.wraps)
+        cell = Cell("bounded", (place,), "int64", bound, None, None, place.is_row, place.level, "place")
+        key = (value, (*wanted, Axis((), 0, None)))
+        cell = self.cells.setdefault(key, cell)
+        return self.place(source, (*axes[: detail.dim], Axis((), 0, cell), *axes[detail.dim + rank :]))
+
+    def _window(self, value: Value, axes: Axes) -> Cell:
+        source = value.operands[0]
+        if source not in self.loaded and source.op not in ("tensor", "call"):
+            raise Misfit(source)
+        if any(axis.place for axis in axes):
+            raise Misfit(value)
+        rank = len(source.shape) - len(_detail(value, Window).sizes)
+        cell = self._load(source, (*axes[:rank], *(Axis(()) for _ in axes[rank:])))
+        places = tuple(self.access((axis,), (1,)) for axis in axes[rank:])
+        strides = source.detail.strides if isinstance(source.detail, Tensor) else self.loaded[source]
+        detail, steps = value.detail, strides[rank:]
+        return replace(cell, op="window", detail=detail, places=places, steps=steps, is_row=False, name=value.name)
+
+    def _scan(self, value: Value, axes: Axes) -> Cell:
+        """Along the columns, all of them and in order; everything else is rows."""
+        dim = _detail(value, Scan).dim
+        columns = tuple(range(self.space.num_row_atoms, len(self.space.sizes)))
+        others = [atom for d, axis in enumerate(axes) if d != dim for atom in axis.atoms]
+        if axes[dim] != Axis(columns) or any(atom in columns for atom in others) or any(axis.place for axis in axes):
+            raise Misfit(value)
+        cell = self.place(value.operands[0], axes)
+        if _has_scan(cell):
+            raise Misfit(value.operands[0])
+        return Cell("scan", (cell,), "float32", _detail(value, Scan).op, None, None, False, cell.level, value.name)
 
     def _through(self, value: Value, axes: Axes) -> Axes:
         operand = value.operands[0]

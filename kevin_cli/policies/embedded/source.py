@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kevin_cli.policies.embedded.regions import Kernel
 from kevin_cli.policies.embedded.space import contiguous_strides
-from kevin_cli.policies.embedded.values import Shape, Tensor, Value
+from kevin_cli.policies.embedded.values import Call, Shape, Tensor, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +19,24 @@ class Argument:
     dtype: str
     value: Value
     """What it holds: a tensor that exists, or a target."""
+    is_given: bool = False
+    """For outputs: whether the caller made the tensor, of which the kernel writes a part."""
 
 
 def input_argument(name: str, value: Value) -> Argument:
     """A tensor that exists, as a kernel takes it."""
-    strides = value.detail.strides if isinstance(value.detail, Tensor) else contiguous_strides(value.shape)
+    detail = value.detail
+    strides = detail.strides if isinstance(detail, Tensor | Call) else contiguous_strides(value.shape)
     return Argument(name, value.shape, strides, value.dtype, value)
+
+
+def output_arguments(kernel: Kernel, names: tuple[str, ...]) -> tuple[Argument, ...]:
+    """The tensors that a kernel writes."""
+    if kernel.whole is not None:
+        (strides,) = kernel.strides
+        return (Argument(names[0], kernel.whole.shape, strides, kernel.whole.dtype, kernel.whole, is_given=True),)
+    stores = zip(names, kernel.program.stores, kernel.strides, strict=True)
+    return tuple(Argument(name, s.target.shape, strides, s.target.dtype, s.target) for name, s, strides in stores)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,12 @@ from kevin_cli.policies.embedded.values import Detail, Shape, Value
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One dimension in terms of atoms: coordinate = linear index over `atoms` + `offset`."""
+    """One dimension in terms of atoms: coordinate = linear index over `atoms` + `offset` + `place`."""
 
     atoms: tuple[int, ...]
     offset: int = 0
+    place: Cell | None = None
+    """A computed coordinate."""
 
 
 Axes = tuple[Axis, ...]
@@ -49,6 +51,10 @@ class Cell:
     level: int
     """The first pass in which it is known; a reduction of pass p is known from p + 1 on."""
     name: str
+    steps: tuple[int, ...] = ()
+    """For loads with computed places: the stride that goes with each operand."""
+    places: tuple[Access, ...] = ()
+    """For windows: the coordinate of the result in each dimension of the window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,8 @@ class Space:
 
     sizes: tuple[int, ...]
     num_row_atoms: int
+    dims: tuple[tuple[int, ...], ...] = ()
+    """The atoms of each dimension of what is reduced or scanned, in its own order of dimensions."""
 
     @property
     def row_sizes(self) -> Shape:

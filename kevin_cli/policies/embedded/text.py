@@ -7,7 +7,7 @@ import struct
 
 from kevin_cli.policies.embedded.names import distinct, identifier
 from kevin_cli.policies.embedded.space import Access, Cell, RowProgram, cells_of
-from kevin_cli.policies.embedded.values import Detail, Value, kind_of
+from kevin_cli.policies.embedded.values import Bound, Detail, Value, Window, kind_of
 
 INFIX = {
     "add": "+",
@@ -90,7 +90,7 @@ class Names:
 
     def _fill(self, program: RowProgram) -> None:
         for cell in cells_of(program):
-            if cell.op == "load" and cell.source is not None and cell.source not in self.tensors:
+            if cell.op in ("load", "window") and cell.source is not None and cell.source not in self.tensors:
                 self.tensors[cell.source] = distinct(identifier(cell.source.name or cell.source.op), self.taken)
         single = len(program.stores) == 1
         self.outputs = tuple(
@@ -127,3 +127,44 @@ def offset_text(access: Access, coordinates: tuple[str, ...], first: int) -> str
         elif stride:
             parts.append(f"{name} * {stride}")
     return " + ".join(parts) or "0"
+
+
+def place_terms(names: Names, cell: Cell) -> str:
+    """What computed places add to an offset: ` + tokens_value * 512`."""
+    terms = zip(cell.operands, cell.steps, strict=True) if cell.op == "load" else ()
+    return "".join(f" + {names.of(place)}{f' * {step}' if step != 1 else ''}" for place, step in terms)
+
+
+def bounded(cell: Cell, place: str) -> str:
+    """A computed place, checked: outside of the tensor torch raises, and so does the kernel."""
+    assert isinstance(cell.detail, Bound)
+    return f"checked_place({place}, {cell.detail.size}, {'true' if cell.detail.wraps else 'false'})"
+
+
+def window_lines(names: Names, cell: Cell, places: list[str], element: str) -> tuple[str, ...]:
+    """The loops over one window. `element`: the window's tensor at the first entry of its last dimensions."""
+    window, name = cell.detail, names.of(cell)
+    assert isinstance(window, Window)
+    assert cell.source is not None
+    start = "-INFINITY" if window.op == "max" else "0.0f"
+    lines = [f"float {name} = {start};"]
+    indent, guards, terms = "", [], []
+    for dim, place in enumerate(places):
+        entry, at = f"{name}_k{dim}", f"{name}_i{dim}"
+        lines.append(f"{indent}for (int {entry} = 0; {entry} < {window.sizes[dim]}; ++{entry}) {{")
+        indent += "  "
+        gap, before = window.gaps[dim], window.before[dim]
+        where = f"({place}) * {window.steps[dim]} + {entry}{f' * {gap}' if gap > 1 else ''}"
+        lines.append(f"{indent}const int64_t {at} = {where}{f' - {before}' if before else ''};")
+        if before:
+            guards.append(f"{at} < 0 || {at} >= {window.extent[dim]}")
+        terms.append(f"{at}{f' * {cell.steps[dim]}' if cell.steps[dim] != 1 else ''}")
+    if guards:
+        lines.append(f"{indent}if ({' || '.join(guards)}) continue;")
+    value = element.replace("]", f" + {' + '.join(terms)}]", 1)
+    function = f"max_nan({name}, {value})" if window.op == "max" else f"{name} + {value}"
+    lines.append(f"{indent}{name} = {function};")
+    for _ in places:
+        indent = indent[2:]
+        lines.append(f"{indent}}}")
+    return tuple(lines)

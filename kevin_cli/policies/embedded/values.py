@@ -30,6 +30,11 @@ Shape = tuple[int, ...]
 class RefusedError(Exception):
     """What the proposer can't do, in one sentence that names the operation. Never leaves this package."""
 
+    def __init__(self, sentence: str, name: str = "") -> None:
+        super().__init__(sentence)
+        self.name = name
+        """The value that can't be written, where leaving it to torch would help."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
@@ -47,6 +52,8 @@ class Call:
     """A call left to torch: `text` with `{0}`, `{1}` for the tensor operands."""
 
     text: str
+    strides: Shape = ()
+    """How the result lies in memory; it is brought into that order when torch chose another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,65 @@ class Order:
     dims: tuple[int, ...]
 
 
-Detail = Tensor | Call | Reduction | Slice | Order | Plain | str | None
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Entries of dimension `dim` at computed places.
+
+    `whole` takes every entry along the other dimensions (`index_select`, `embedding`): the places' dimensions stand
+    where `dim` was. Otherwise one place for each element of the result (`gather`).
+    """
+
+    dim: int
+    whole: bool
+    wraps: bool = False
+    """Whether negative places count from the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A place that has to lie in [0, size); with `wraps` negative ones count from the end."""
+
+    size: int
+    wraps: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Operands one after the other along `dim`."""
+
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A reduction over a small window of the last dimensions; places outside the tensor are left out."""
+
+    op: str
+    """`max` or `sum`."""
+    sizes: Shape
+    steps: Shape
+    before: Shape
+    """Padding before the first entry, for each dimension."""
+    gaps: Shape
+    """Distance of neighbouring entries of a window."""
+    extent: Shape
+    """Sizes of the tensor in these dimensions."""
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether no window leaves the tensor."""
+        return not any(self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Running `sum` or `prod` along one dimension."""
+
+    op: str
+    dim: int
+
+
+Detail = Tensor | Call | Reduction | Slice | Order | Pick | Bound | Join | Window | Scan | Plain | str | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,8 +202,7 @@ def constant(value: Plain) -> Value:
 
 
 def tensor(name: str, source: str, shape: Shape, dtype: str, strides: Shape) -> Value:
-    """A tensor to load."""
-    kind_of(dtype)
+    """A tensor to load; of any type, because only what computes with it has to know the type."""
     return Value("tensor", (), shape, dtype, Tensor(name, source, strides), name)
 
 
@@ -147,10 +211,13 @@ def index(size: int) -> Value:
     return Value("index", (), (size,), "int64")
 
 
-def call(text: str, operands: tuple[Value, ...], shape: Shape, dtype: str, name: str) -> Value:
-    """Something torch computes; its result is a contiguous tensor."""
-    kind_of(dtype)
-    return Value("call", operands, shape, dtype, Call(text), name)
+SEVERAL = "several"
+"""The dtype of a call that gives several results; `pick` takes one."""
+
+
+def call(text: str, operands: tuple[Value, ...], shape: Shape, dtype: str, strides: Shape, name: str) -> Value:
+    """Something torch computes; its result lies in memory as `strides` say."""
+    return Value("call", operands, shape, dtype, Call(text, strides), name)
 
 
 def apply(op: str, *operands: Value | Plain) -> Value:
@@ -178,9 +245,9 @@ def _as_kind(value: Value, kind: str) -> Value:
 
 def cast(value: Value, dtype: str) -> Value:
     """To another type; to a half-precision type it rounds to nearest even."""
-    kind_of(dtype)
     if value.dtype == dtype:
         return value
+    kind_of(dtype), kind_of(value.dtype)
     return Value("cast", (value,), value.shape, dtype)
 
 
@@ -223,6 +290,34 @@ def narrow(value: Value, dim: int, start: int, length: int) -> Value:
         return value
     shape = tuple(length if d == axis else size for d, size in enumerate(value.shape))
     return Value("narrow", (value,), shape, value.dtype, Slice(axis, start))
+
+
+def pick(value: Value, places: Value, dim: int, whole: bool, wraps: bool = False) -> Value:
+    """Entries at computed places; `Pick` says how."""
+    if places.kind != "int":
+        raise RefusedError(f"it looks up entries by {places.dtype} places")
+    axis = dim % len(value.shape)
+    shape = (*value.shape[:axis], *places.shape, *value.shape[axis + 1 :]) if whole else places.shape
+    return Value("pick", (value, places), shape, value.dtype, Pick(axis, whole, wraps))
+
+
+def join(values: tuple[Value, ...], dim: int) -> Value:
+    """One after the other along `dim`."""
+    parts = tuple(value for value in values if value.shape != (0,))
+    axis = dim % len(parts[0].shape)
+    if len({value.dtype for value in parts}) > 1:
+        raise RefusedError("it joins tensors of several types")
+    kind_of(parts[0].dtype)
+    total = sum(value.shape[axis] for value in parts)
+    shape = tuple(total if d == axis else size for d, size in enumerate(parts[0].shape))
+    return parts[0] if len(parts) == 1 else Value("join", parts, shape, parts[0].dtype, Join(axis))
+
+
+def scan(op: str, value: Value, dim: int) -> Value:
+    """Running sums or products, in float32."""
+    if value.kind != "float":
+        raise RefusedError(f"it accumulates {value.dtype} values, and only floats can be accumulated")
+    return Value("scan", (value,), value.shape, "float32", Scan(op, dim % len(value.shape)))
 
 
 def broadcast_shape(*shapes: Shape) -> Shape:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -47,6 +48,20 @@ static float __shfl_xor_sync(unsigned, float value, int offset) {
   sync_point();
   return other;
 }
+static float from_lane(float value, size_t lane, size_t width) {
+  const size_t self = current;
+  exchange[self] = value;
+  sync_point();
+  const float other = exchange[self - self % width + lane];
+  sync_point();
+  return other;
+}
+static float __shfl_sync(unsigned, float value, int lane, int width) { return from_lane(value, lane, width); }
+static float __shfl_up_sync(unsigned, float value, int offset, int width) {
+  const int lane = static_cast<int>(current % width);
+  return from_lane(value, lane >= offset ? lane - offset : lane, width);
+}
+[[noreturn]] static void __trap() { std::abort(); }
 static void fiber_main() {
   body();
   fibers[current].done = true;

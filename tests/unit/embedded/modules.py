@@ -17,6 +17,7 @@ from kevin_cli.harness.reference.graph import trace
 from kevin_cli.policies.embedded.cpu import cpu_kernel
 from kevin_cli.policies.embedded.cpu_elements import STORAGE
 from kevin_cli.policies.embedded.cpu_math import prelude
+from kevin_cli.policies.embedded.module import call_suffix
 from kevin_cli.policies.embedded.plan import CpuPlan
 from kevin_cli.policies.embedded.reading import read
 from kevin_cli.policies.embedded.regions import Kernel, TorchCall, steps
@@ -26,8 +27,10 @@ from kevin_cli.types import Contract, DeviceKind, ParameterSpec, Rules, Target, 
 
 HEADER = """\
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -35,6 +38,7 @@ HEADER = """\
 #ifdef __AVX__
 #include <immintrin.h>
 #endif
+#define TORCH_CHECK_INDEX(condition, text) if (!(condition)) std::abort()
 #define INLINE static inline __attribute__((always_inline))
 """
 FLAGS = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wno-unused-variable"]
@@ -128,10 +132,18 @@ class Written:
         for item, value in zip(source.inputs, inputs, strict=True):
             assert tuple(value.shape) == item.shape
             assert all(a == b for a, b, n in zip(value.stride(), item.strides, item.shape, strict=True) if n > 1)
-        outputs = [torch.empty_strided(o.shape, o.strides, dtype=getattr(torch, o.dtype)) for o in source.outputs]
+        outputs = made(source, known)
         pointers = [ctypes.c_void_p(value.data_ptr()) for value in (*inputs, *outputs)]
         getattr(self.library, f"run_{source.name}")(*pointers, ctypes.c_int(num_threads))
-        known.update(zip(kernel.targets, outputs, strict=True))
+        known.update({kernel.whole: outputs[0]} if kernel.whole else zip(kernel.targets, outputs, strict=True))
+
+
+def made(source: KernelSource, known: dict[Value, torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors that a kernel writes; the parts of a joined one write into the same."""
+    return [
+        known[o.value] if o.value in known else torch.empty_strided(o.shape, o.strides, dtype=getattr(torch, o.dtype))
+        for o in source.outputs
+    ]
 
 
 def compiled(written: Sequence[Written], folder: Path) -> None:
@@ -181,5 +193,6 @@ def _view(value: Value, operand: torch.Tensor) -> torch.Tensor:
 def torch_call(value: Value, known: dict[Value, torch.Tensor], names: dict[str, Any]) -> torch.Tensor:
     assert isinstance(value.detail, Call)
     operands = {f"operand_{n}": tensor_of(operand, known, names) for n, operand in enumerate(value.operands)}
-    result: torch.Tensor = eval(value.detail.text.format(*operands), {"torch": torch, "F": F, **operands})
-    return result.contiguous()
+    text = value.detail.text.format(*operands) + call_suffix(value)
+    result: torch.Tensor = eval(text, {"torch": torch, "F": F, **operands})
+    return result

@@ -22,7 +22,7 @@ from kevin_cli.policies.embedded.regions import Kernel, TorchCall, steps
 from kevin_cli.policies.embedded.source import KernelSource
 from kevin_cli.policies.embedded.values import Value
 from kevin_cli.types import Rules, Task
-from tests.unit.embedded.modules import Body, compiled_text, task_of, tensor_of, torch_call
+from tests.unit.embedded.modules import Body, compiled_text, made, task_of, tensor_of, torch_call
 from tests.unit.embedded.test_numbers import CASES
 
 EMULATOR = Path(__file__).with_name("emulator.h")
@@ -37,7 +37,9 @@ PLANS = {
 NAMES = (
     *("rms_norm_1", "rms_norm_127", "rms_norm_1000", "layer_norm", "group_norm", "softmax", "logsumexp", "gelu_chain"),
     *("masked_softmax", "cross_entropy", "mse", "gate", "channel_bias", "channels_last", "two_outputs", "pool"),
-    *("conditions", "linear_tail", "activations"),
+    *("conditions", "linear_tail", "activations", "channel_softmax", "column_stats", "middle_sum", "cumsum"),
+    *("cumsum_across", "cumprod", "places", "joined", "rotary", "stacked", "max_pool", "avg_pool", "pool_1d"),
+    *("embedding", "gathered", "indexed", "turned", "instance_norm", "boundary", "flags"),
 )
 LAUNCH = re.compile(r"(\w+<\d+>)<<<(\d+), (.+?), 0, stream>>>\((.*)\);")
 
@@ -69,9 +71,9 @@ class Emulated:
                 continue
             source = next(sources)
             values = [tensor_of(item.value, known, names) for item in source.inputs]
-            results = [torch.empty_strided(o.shape, o.strides, dtype=getattr(torch, o.dtype)) for o in source.outputs]
+            results = made(source, known)
             getattr(library, f"run_{source.name}")(*(ctypes.c_void_p(item.data_ptr()) for item in (*values, *results)))
-            known.update(zip(step.targets, results, strict=True))
+            known.update({step.whole: results[0]} if step.whole else zip(step.targets, results, strict=True))
         return tuple(tensor_of(value, known, names) for value in self.outputs)
 
 

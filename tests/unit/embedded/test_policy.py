@@ -139,11 +139,9 @@ def _num_changes(one: Plan, other: Plan) -> int:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "one operation": (lambda m, x: x * 2, "no two operations"),
-    "sorting": (lambda m, x: x.sort(-1)[0] + x, "aten.sort"),
-    "cumulative sums": (lambda m, x: x.cumsum(-1) * 2, "aten.cumsum"),
-    "double precision": (lambda m, x: (x.double() * 2 + 1).float(), "float64"),
-    "a matrix product alone": (lambda m, x: x @ x.t(), "no two operations"),
+    "a matrix product alone": (lambda m, x: x @ x.t(), "everything it computes stays with torch"),
+    "sorting alone": (lambda m, x: x.sort(-1)[0], "everything it computes stays with torch"),
+    "double precision": (lambda m, x: x.double() * 2 + 1, "everything it computes stays with torch"),
 }
 
 
@@ -158,6 +156,14 @@ def test_what_it_cannot_do_it_says_in_one_sentence(what: str) -> None:
     completion = _propose(Trajectory(task=task, index=0))
     assert completion.finish_reason == "error"
     assert completion.error == sentence
+
+
+def test_what_is_not_understood_is_a_boundary_with_kernels_around_it() -> None:
+    task = task_of(Body(lambda m, x: (x * 2 + 1).sort(-1)[0] * 3 - 1), (torch.randn(64, 32),))
+    source = write(task, CpuPlan())
+    assert source.count(" kernels.") == 2
+    assert "torch.ops.aten.sort.default(" in source
+    assert "aten.sort" in (explain(task, Rules.KERNELS) or "")
 
 
 def test_matrix_products_stay_with_torch_only_under_the_library_rule() -> None:
