@@ -76,6 +76,8 @@ class JudgeSettings:
     build_timeout_s: float = 180.0
     call_timeout_s: float = 30.0
     """For one request to a candidate: its import, or one block of calls."""
+    compiled_baseline: bool = True
+    """Whether `torch.compile` is measured beside eager: it costs seconds a task, and training rewards against eager."""
     isolation_minimum: Isolation = Isolation.PROCESS
     pause: Pause = nullcontext
     """Held while something is measured: a model on the same device is silent then."""
@@ -183,6 +185,8 @@ class LocalJudge:
         reference = await self._reference_for(task)
         assert self._spare is not None
         await self._spare.wait()
+        if not self._settings.compiled_baseline:
+            return await opening.open_task(task, reference, compiled=False, why="it was not asked for")
         try:
             return await opening.open_task(task, reference, compiled=True)
         except ReferenceLost as error:
