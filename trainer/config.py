@@ -97,8 +97,6 @@ class Reward(Section):
     baseline: Literal["eager", "fastest"] = "eager"
     bound: Literal["none", "roofline"] = "none"
     """`roofline`: a speedup counts up to what the device allows, on a log scale; bounded by 1."""
-    min_own_share: float = 0.0
-    """A correct candidate whose own kernels have less of the device time scores 0 (needs a profile)."""
     gamma: float = 0.4
     form: Literal["sum", "max"] = "sum"
 

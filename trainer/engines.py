@@ -96,6 +96,23 @@ class EnginePolicy:
         )
 
 
+class SpokenEngine:
+    """No engine: a `SpokenPolicy` answers by itself, so there are no weights to take over and nothing to wait for."""
+
+    async def sample(self, request: Request) -> Sampled:
+        raise AssertionError("a spoken policy never asks an engine")
+
+    def sync(self, weights: Weights) -> None:
+        for _ in weights:
+            """Gathered like for any engine, so that a scripted run exercises it."""
+
+    def present(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
 class SpokenPolicy:
     """Another policy's words as token ids, so that rows can be made of them: for scripts and the embedded proposer.
 
@@ -157,8 +174,3 @@ class Batcher:
                 return batch
             self._changed.clear()
             await self._changed.wait()
-
-
-def nobody_waits() -> AbstractContextManager[None]:
-    """`present` of an engine that does not batch."""
-    return nullcontext()

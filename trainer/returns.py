@@ -27,7 +27,7 @@ could not be judged through a fault of ours, which is compared with nothing."""
 Advantages = list[list[float | None]]
 
 
-def score(verdict: Verdict, baseline: str = "eager") -> float:
+def score(verdict: Verdict, baseline: str = "eager", correct_weight: float = CORRECT_WEIGHT) -> float:
     """S = 0.3 · correct + speedup · correct (Kevin §4).
 
     The speedup is against eager, as published, and against the fastest baseline measured when there is no
@@ -36,7 +36,7 @@ def score(verdict: Verdict, baseline: str = "eager") -> float:
     if not verdict.is_correct:
         return 0.0
     found = verdict.against(baseline) or verdict.against_fastest()
-    return CORRECT_WEIGHT + (found.median if found else 0.0)
+    return correct_weight + (found.median if found else 0.0)
 
 
 def scored(verdict: Verdict, baseline: str = "eager") -> float | None:

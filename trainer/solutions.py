@@ -129,16 +129,21 @@ def _cuda(sketch: Sketch, manner: Manner) -> str:
 
 def _cuda_element(name: str, operations: tuple[Operation, ...], tensors: list[str], manner: Manner) -> str:
     head = f"\n__global__ void {name}({_pointers(tensors)}, int n, int cols) {{\n"
+    column = "int c = i % cols;\n" if any("[c]" in operation.cuda for operation in operations) else ""
     if manner.vector == 1:
-        place = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n  int c = i % cols;\n"
+        place = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n" + _indented(column, 2)
         return f"{head}{place}  float v = x[i];\n{_steps(operations, '  ')}  out[i] = v;\n}}\n"
     return (
         f"{head}  int at = (blockIdx.x * blockDim.x + threadIdx.x) * 4;\n  if (at >= n) return;\n"
         "  float4 four = *(const float4*)(x + at);\n  float* p = &four.x;\n"
-        "#pragma unroll\n  for (int k = 0; k < 4; k++) {\n    int i = at + k;\n    int c = i % cols;\n"
+        f"#pragma unroll\n  for (int k = 0; k < 4; k++) {{\n    int i = at + k;\n{_indented(column, 4)}"
         f"    float v = p[k];\n{_steps(operations, '    ')}    p[k] = v;\n  }}\n"
         "  *(float4*)(out + at) = four;\n}\n"
     )
+
+
+def _indented(line: str, width: int) -> str:
+    return " " * width + line if line else ""
 
 
 def _cuda_run(sketch: Sketch, manner: Manner) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -102,3 +103,30 @@ def read(path: Path) -> list[Task]:
     if not found:
         raise UsageError(f"{path} holds no task", "left_out.jsonl beside it says why each was left out")
     return found
+
+
+def schedule(found: Sequence[Task], per_batch: int, num_batches: int, seed: int) -> list[Task]:
+    """Which tasks make up each batch, in order: every task once before any comes again, levels mixed evenly.
+
+    Balanced difficulty inside a batch is what the paper calls critical (section 6.3). The same for the same seed, so
+    a resumed run goes on with the tasks that it would have had.
+    """
+    order: list[Task] = []
+    round_number = 0
+    while len(order) < per_batch * num_batches:
+        order += _mixed(found, random.Random(f"{seed}/{round_number}"))
+        round_number += 1
+    return order[: per_batch * num_batches]
+
+
+def _mixed(found: Sequence[Task], randomness: random.Random) -> list[Task]:
+    """Each level spread evenly over the whole round: the n-th of k comes at (n + a half) / k of it."""
+    by_level: dict[str, list[Task]] = {}
+    for task in found:
+        level = task.name.partition("_")[0] if task.name.startswith("level") else ""
+        by_level.setdefault(level, []).append(task)
+    placed: list[tuple[float, float, Task]] = []
+    for members in by_level.values():
+        shuffled = randomness.sample(members, len(members))
+        placed += [((n + 0.5) / len(members), randomness.random(), task) for n, task in enumerate(shuffled)]
+    return [task for *_, task in sorted(placed, key=lambda entry: entry[:2])]
