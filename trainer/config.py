@@ -36,6 +36,8 @@ class Model(Section):
     lora_rank: int = 0
     """0 trains every weight; otherwise adapters of this rank on every linear layer."""
     lora_alpha: int = 32
+    adapters: str = ""
+    """A folder with adapters to go on from, as the warm start writes it."""
 
 
 class Tasks(Section):
@@ -57,7 +59,7 @@ class Rollout(Section):
 
     engine: Literal["scripted", "transformers", "vllm"]
     script: str = ""
-    """For `scripted`: the file with the completions."""
+    """For `scripted`: a file with the completions, `plain` for generated tasks' plain kernels, or `embedded`."""
     vllm_url: str = ""
     """For `vllm`: a running server; empty runs the engine in the training process."""
     style: Literal["kevin", "general", "general-cpu"]
@@ -86,6 +88,8 @@ class Judge(Section):
     """Builds at once; 0 is the number of cores."""
     timeout_s: float = 60.0
     max_open_tasks: int = 8
+    arena_gb: float = 0.0
+    """Device memory for the inputs and outputs of one open task; 0 is the judge's own bound."""
     verdicts: str = ""
     """A folder or file of recorded verdicts that are believed instead of judging again (audits, tests)."""
 
@@ -161,11 +165,17 @@ class Watch(Section):
 class Sft(Section):
     """The warm start."""
 
+    num_generated: int = 0
+    """Plain answers to so many generated tasks, beside recorded turns."""
     num_epochs: int = 2
     learning_rate: float = 3e-4
     batch: int = 16
+    micro_batch: int = 1
     max_tokens: int = 4096
+    """Longer samples are left out."""
     warmup_steps: int = 10
+    recorded_weight: int = 1
+    """How often a recorded turn counts."""
 
 
 class Rates(Section):

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from kevin_cli.types import DeviceKind
+from kevin_cli.types import Contract, DeviceKind, Domain, ParameterSpec, Target, Task, TensorSpec, Tree
 from trainer.operations import BY_NAME, ELEMENTS, HEAVY, POOLS, REDUCTIONS, ROWS, Operation, is_idle
 
 Family = Literal["light", "heavy", "mixed"]
 HELD_OUT_SHARE = 4
 """One sequence in so many is held out."""
+_TITLE = re.compile(r'^    """(?P<names>[a-z0-9_]+(?:, [a-z0-9_]+)*)"""$', re.MULTILINE)
 MAX_DRAWS = 200
 """Draws without a new sequence before the family counts as used up."""
 
@@ -238,6 +240,48 @@ def _statement(operation: Operation, form: _Form) -> str:
 
 def _has_second(sketch: Sketch) -> bool:
     return any(operation.argument == "tensor" for operation in sketch.operations)
+
+
+def sketch_of(task: Task) -> Sketch | None:
+    """The sketch that a task was generated from, read off its docstring; `None` for any other task."""
+    match = _TITLE.search(task.source)
+    names = tuple(match["names"].split(", ")) if match else ()
+    if not names or any(name not in BY_NAME for name in names) or len(task.contract.inputs[0].shape) != 2:
+        return None
+    return Sketch(names, *task.contract.inputs[0].shape)
+
+
+def as_task(sketch: Sketch, device: DeviceKind) -> Task:
+    """A light sketch as a prompt sees it, without running anything: for the warm start's prompts alone.
+
+    It has no graph and no file, so it can't be judged. Raises `ValueError` for a sketch with a heavy operation.
+    """
+    if sketch.operations[0].kind == "heavy":
+        raise ValueError(f"{sketch.sequence} has to be lowered by the reference program")
+    size, count = (sketch.rows, sketch.columns), 2 if _has_second(sketch) else 1
+    is_reduction = any(operation.kind == "reduce" for operation in sketch.operations)
+    real = Domain(kind="real", low=-5.0, high=5.0)
+    inputs = tuple(TensorSpec(shape=size, dtype="float32", strides=(size[1], 1), domain=real) for _ in range(count))
+    output = TensorSpec(shape=size[:1] if is_reduction else size, dtype="float32", strides=(1,))
+    source = module_source(sketch, device)
+    return Task(
+        name=sketch.task_name,
+        digest=hashlib.sha256(source.encode()).hexdigest(),
+        target=Target(path="", class_name="Model", python=""),
+        source=source[: source.index("\n\n\ndef get_inputs")].replace("\n\n\nclass", "\n\nclass"),
+        init=Tree(kind="tuple"),
+        init_keywords=Tree(kind="dict"),
+        inputs=Tree(kind="tuple", items=tuple(Tree(kind="tensor", index=index) for index in range(count))),
+        outputs=Tree(kind="tensor", index=0),
+        output_specs=(output if is_reduction else replace(output, strides=(size[1], 1)),),
+        parameters=tuple(
+            ParameterSpec(name=name, shape=(sketch.columns,), dtype="float32", kind="parameter")
+            for name in ("bias", "gain")
+            if name in sketch.names
+        ),
+        contract=Contract(device=device, inputs=inputs),
+        graph=None,
+    )
 
 
 def write_tasks(sketches: Collection[Sketch], device: DeviceKind, folder: Path) -> list[Path]:

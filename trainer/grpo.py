@@ -29,7 +29,7 @@ from kevin_cli.types import Policy, Task
 from trainer.config import Config
 from trainer.encode import Encoder
 from trainer.engines import Engine
-from trainer.models import lora, whole_weights
+from trainer.models import whole_weights, with_adapters
 from trainer.objective import completion_limit
 from trainer.places import Places
 from trainer.plan import longest_row, micro_batches
@@ -271,10 +271,9 @@ def build(worker: Worker, model: Any, schedule: Sequence[str], callbacks: Sequen
 
     return KevinTrainer(
         worker,
-        model=model,
+        model=with_adapters(model, worker.config.model),
         args=arguments(worker.config, worker.places),
         train_dataset=Dataset.from_dict({"prompt": list(schedule)}),
         processing_class=worker.encoder.tokenizer,
-        peft_config=lora(worker.config.model),
         callbacks=list(callbacks),
     )

@@ -59,15 +59,25 @@ def empty_copy(model: Any, device: Any) -> Any:
     return copy.to(device)
 
 
-def lora(model: Model) -> Any:
-    """The adapters' configuration, or `None` when every weight is trained (arXiv 2106.09685)."""
-    if not model.lora_rank:
-        return None
+def with_adapters(model: Any, spec: Model) -> Any:
+    """The model with adapters to train, new ones or those of a warm start; itself when every weight is trained.
+
+    LoRA on every linear layer (arXiv 2106.09685), kept in float32 whatever the model's type. Raises `UsageError`
+    when the adapters to go on from can't be read.
+    """
+    if not spec.lora_rank:
+        return model
     import peft
 
-    return peft.LoraConfig(
-        r=model.lora_rank, lora_alpha=model.lora_alpha, target_modules="all-linear", task_type="CAUSAL_LM"
+    if spec.adapters:
+        try:
+            return peft.PeftModel.from_pretrained(model, spec.adapters, is_trainable=True)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{spec.adapters} has no adapters: {_line(error)}", "see model.adapters") from error
+    config = peft.LoraConfig(
+        r=spec.lora_rank, lora_alpha=spec.lora_alpha, target_modules="all-linear", task_type="CAUSAL_LM"
     )
+    return peft.get_peft_model(model, config)
 
 
 def whole_weights(model: Any) -> Iterator[tuple[str, Any]]:

@@ -58,7 +58,14 @@ class Places:
         write_whole(self.config, config.model_dump_json(indent=1))
 
 
-FREE = {"learn.num_batches", "judge.build_slots", "judge.max_open_tasks", "judge.pool", "judge.verdicts"}
+FREE = {
+    "learn.num_batches",
+    "judge.build_slots",
+    "judge.max_open_tasks",
+    "judge.arena_gb",
+    "judge.pool",
+    "judge.verdicts",
+}
 """Settings that may change from one sitting to the next: they change no update."""
 
 

@@ -85,8 +85,8 @@ def _batch_refusals(config: Config) -> list[str]:
 def _choice_refusals(config: Config) -> list[str]:
     found = []
     rollout, learn, shard = config.rollout, config.learn, config.shard
-    if rollout.engine == "scripted" and not rollout.script and config.name != "cpu-smoke":
-        found.append("rollout.engine = scripted needs rollout.script, the file with the completions")
+    if rollout.engine == "scripted" and not rollout.script:
+        found.append("rollout.engine = scripted needs rollout.script: a file with the completions, plain or embedded")
     if rollout.style == "kevin" and config.judge.device == "cpu":
         found.append("rollout.style = kevin is a CUDA protocol, and judge.device is cpu")
     if (rollout.style == "general-cpu") != (config.judge.device == "cpu"):

@@ -38,6 +38,7 @@ def judge_settings(config: Config, cache: Path, hidden: tuple[Path, ...] = ()) -
         rules=Rules(config.judge.rules),
         build_timeout_s=max(config.judge.timeout_s, 60.0),
         call_timeout_s=config.judge.timeout_s,
+        arena_bytes=int(config.judge.arena_gb * 1e9) or None,
         compiled_baseline=config.judge.compiled_baseline,
         hidden=hidden,
     )

@@ -23,6 +23,7 @@ from trainer.encode import Encoder
 from trainer.engines import Engine, EnginePolicy, SpokenEngine, SpokenPolicy
 from trainer.models import empty_copy, load_model, load_tokenizer
 from trainer.places import Places, forget_after, last_checkpoint, write_whole
+from trainer.plain import PlainPolicy
 from trainer.pool_client import PoolClient
 
 
@@ -106,13 +107,16 @@ def make_engine(config: Config, model: Any, encoder: Encoder) -> tuple[Engine, P
 
 
 def _speaker(config: Config) -> Policy:
-    if config.rollout.script:
-        from kevin_cli.policies.scripted import load_script
+    """Whoever speaks in a scripted run."""
+    if config.rollout.script == "plain":
+        return PlainPolicy()
+    if config.rollout.script == "embedded":
+        from kevin_cli.policies.embedded.policy import EmbeddedPolicy
 
-        return load_script(Path(config.rollout.script))
-    from kevin_cli.policies.embedded.policy import EmbeddedPolicy
+        return EmbeddedPolicy(Rules(config.judge.rules), config.learn.seed)
+    from kevin_cli.policies.scripted import load_script
 
-    return EmbeddedPolicy(Rules(config.judge.rules), config.learn.seed)
+    return load_script(Path(config.rollout.script))
 
 
 def _place(device: DeviceKind) -> str:

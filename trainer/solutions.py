@@ -38,8 +38,8 @@ def draw_manner(sketch: Sketch, randomness: random.Random) -> Manner:
 
 
 def answer(sketch: Sketch, device: DeviceKind, manner: Manner) -> str:
-    """A completion: what it does in a sentence, then the program."""
-    return f"{_summary(sketch, device, manner)}\n\n```python\n{program(sketch, device, manner)}```\n"
+    """A completion: the program, then what it does in a sentence."""
+    return f"```python\n{program(sketch, device, manner)}```\n\n{_summary(sketch, device, manner)}"
 
 
 def program(sketch: Sketch, device: DeviceKind, manner: Manner) -> str:
@@ -203,6 +203,8 @@ class _Loop:
     """Before a statement that one thread does for the row."""
     row: str
     """The row's number."""
+    number: str
+    """The type that a row is summed in: one thread sums a whole row on the CPU, a small part of it on a GPU."""
 
 
 _CUDA_LOOP = _Loop(
@@ -210,8 +212,11 @@ _CUDA_LOOP = _Loop(
     total="  NAME = reduce(part, NAME, IS_MAX);\n",
     once="  if (threadIdx.x == 0) ",
     row="blockIdx.x",
+    number="float",
 )
-_CPU_LOOP = _Loop(head="  for (long c = 0; c < cols; c++) {\n    long i = row + c;\n", total="", once="  ", row="r")
+_CPU_LOOP = _Loop(
+    head="  for (long c = 0; c < cols; c++) {\n    long i = row + c;\n", total="", once="  ", row="r", number="double"
+)
 
 
 def _passes(operation: Operation, before: tuple[Operation, ...], after: tuple[Operation, ...], loop: _Loop) -> str:
@@ -219,7 +224,7 @@ def _passes(operation: Operation, before: tuple[Operation, ...], after: tuple[Op
 
     def total(name: str, start: str, update: str, *, is_max: bool = False) -> str:
         reduced = loop.total.replace("NAME", name).replace("IS_MAX", "true" if is_max else "false")
-        return f"  float {name} = {start};\n{loop.head}{value}    {update}\n  }}\n{reduced}"
+        return f"  {loop.number} {name} = {start};\n{loop.head}{value}    {update}\n  }}\n{reduced}"
 
     def write(statement: str) -> str:
         return f"{loop.head}{value}    v = {statement};\n{_steps(after, '    ')}    out[i] = v;\n  }}\n"

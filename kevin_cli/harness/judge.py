@@ -78,6 +78,9 @@ class JudgeSettings:
     """For one request to a candidate: its import, or one block of calls."""
     compiled_baseline: bool = True
     """Whether `torch.compile` is measured beside eager: it costs seconds a task, and training rewards against eager."""
+    arena_bytes: int | None = None
+    """Most memory for the inputs and outputs of one open task; `None` for the harness's own bound. Whoever keeps many
+    small tasks open gives less."""
     isolation_minimum: Isolation = Isolation.PROCESS
     pause: Pause = nullcontext
     """Held while something is measured: a model on the same device is silent then."""
@@ -186,13 +189,15 @@ class LocalJudge:
         assert self._spare is not None
         await self._spare.wait()
         if not self._settings.compiled_baseline:
-            return await opening.open_task(task, reference, compiled=False, why="it was not asked for")
+            return await opening.open_task(
+                task, reference, compiled=False, why="it was not asked for", max_bytes=self._settings.arena_bytes
+            )
         try:
-            return await opening.open_task(task, reference, compiled=True)
+            return await opening.open_task(task, reference, compiled=True, max_bytes=self._settings.arena_bytes)
         except ReferenceLost as error:
             why = str(error)
         reference = await self._restart(task)
-        return await opening.open_task(task, reference, compiled=False, why=why)
+        return await opening.open_task(task, reference, compiled=False, why=why, max_bytes=self._settings.arena_bytes)
 
     async def _reference_for(self, task: Task) -> ReferenceSide:
         described = self._described
@@ -300,7 +305,10 @@ class LocalJudge:
         await before.close()
         reference = await self._restart(task)
         compiled = COMPILE in before.baselines
-        opened = await opening.open_task(task, reference, compiled=compiled, why=dict(before.missing).get(COMPILE, ""))
+        why = dict(before.missing).get(COMPILE, "")
+        opened = await opening.open_task(
+            task, reference, compiled=compiled, why=why, max_bytes=self._settings.arena_bytes
+        )
         self._opened = opening.with_old_report(opened, before)
 
     async def _processes(self, case: Case, built: Built) -> list[Samples]:

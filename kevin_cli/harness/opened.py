@@ -73,12 +73,14 @@ async def start_reference(target: Target, device: DeviceKind) -> tuple[Reference
         raise TaskError(f"{target.path} ends the process that loads it: {error}") from error
 
 
-async def open_task(task: Task, reference: ReferenceSide, *, compiled: bool, why: str = "") -> OpenedTask:
+async def open_task(
+    task: Task, reference: ReferenceSide, *, compiled: bool, why: str = "", max_bytes: int | None = None
+) -> OpenedTask:
     """Share memory, show null candidates to the comparison, prepare the baselines.
 
     Not `compiled`: eager is the only baseline, and `why` says what became of the other.
     """
-    arenas = await reference.open(ARENA_BYTES[task.contract.device])
+    arenas = await reference.open(max_bytes or ARENA_BYTES[task.contract.device])
     calibration = await reference.calibrate(secret_seed())
     without: dict[str, Any] = {"available": [EAGER], "missing": [[COMPILE, why]]}
     prepared = await reference.baselines() if compiled else without
