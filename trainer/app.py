@@ -1,23 +1,23 @@
 """`kevin-train`: the command line of training.
 
 `returns RUN` shows what a recorded run would be worth as training samples: score, return and advantage of
-every turn. `run` trains. Everything heavy is imported inside a command.
+every turn. The commands that train and measure are in `verbs.py`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Coroutine
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from kevin_cli.errors import KevinError, StoppedError
+from kevin_cli.errors import KevinError
 from kevin_cli.refine.journal import DEFAULT_ROOT, RecordedRun, load_run
+from trainer import verbs
 from trainer.returns import GAMMA, discounted, leave_one_out, per_turn, pooled, scored
 
 SCHEMA_VERSION = 1
@@ -121,51 +121,16 @@ def _print_table(rows: list[Row]) -> None:
     Console().print(table)
 
 
-Preset = Annotated[str, typer.Option("--preset", help="A preset's name, or a TOML file of your own.")]
-Out = Annotated[Path, typer.Option("--out", help="Folder of the run; one that exists is gone on with.")]
-Sets = Annotated[list[str] | None, typer.Option("--set", help="section.key=value; may be given several times.")]
-Cache = Annotated[Path, typer.Option(help="Folder for builds and measured ceilings.")]
-DEFAULT_CACHE = Path.home() / ".cache" / "kevin"
-
-
-@app.command()
-def run(
-    preset: Preset = "cpu-smoke",
-    out: Out = Path("kevin-train"),
-    sets: Sets = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it comes to.")] = False,
-    minutes: Annotated[float | None, typer.Option(help="End this sitting after so long, at a checkpoint.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run: one JSON object on stdout.")] = False,
-    cache: Cache = DEFAULT_CACHE,
-) -> None:
-    """Train by multi-turn GRPO, or go on where an earlier sitting stopped."""
-    from trainer.config import load
-
-    config = load(preset, sets or ())
-    if dry_run:
-        from trainer.dry_run import show
-
-        raise SystemExit(show(config, as_json=as_json))
-    from trainer.launch import launch
-    from trainer.places import Places
-
-    seconds = minutes * 60 if minutes else None
-    raise SystemExit(_to_end(launch(config, Places(out), cache.absolute(), _say, seconds=seconds)))
-
-
-def _say(text: str) -> None:
-    """Progress is for stderr."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def _to_end(story: Coroutine[Any, Any, int]) -> int:
-    """`asyncio.run`; an interrupt ends what was started and leaves the last checkpoint."""
-    import asyncio
-
-    try:
-        return asyncio.run(story)
-    except KeyboardInterrupt as error:
-        raise StoppedError("interrupted; the last whole checkpoint is where the next start goes on") from error
+for name, verb in (
+    ("run", verbs.run),
+    ("rollout", verbs.rollout),
+    ("sft", verbs.sft),
+    ("eval", verbs.evaluate),
+    ("plot", verbs.plot),
+    ("export", verbs.export),
+    ("doctor", verbs.doctor),
+):
+    app.command(name)(verb)
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ never touched: a step whose loss or gradient is not a number is not saved.
 from __future__ import annotations
 
 import math
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -48,6 +49,13 @@ class Log:
         self.batches.append(found)
         runs = {group.task.name: group.run for group in groups}
         append_line(self._path, {"kind": "batch", "batch": batch, **asdict(found), **cost, "runs": runs})
+        self._say(batch, found, cost)
+
+    def _say(self, batch: int, found: BatchNumbers, cost: dict[str, Any]) -> None:
+        speed = f", {found.speedup:.2f} times eager" if found.speedup else ""
+        words = f"reward {found.reward:.3f}, {found.correct:.0%} correct{speed}, {cost['rollout_s']:.0f} s"
+        whole = self._config.learn.num_batches
+        print(f"batch {batch + 1} of {whole}: {words}", file=sys.stderr, flush=True)
 
     def step(self, batch: int, step: int, logs: dict[str, Any]) -> None:
         kept = {key: logs[key] for key in KEPT if key in logs}

@@ -22,6 +22,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 import torch
 import torch.nn.functional as F
 from accelerate.utils import gather_object
+from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from kevin_cli.harness.pool import Pool
@@ -269,7 +270,7 @@ def build(worker: Worker, model: Any, schedule: Sequence[str], callbacks: Sequen
     """The trainer, ready to `train`. `schedule` holds the tasks' digests, batch after batch."""
     from datasets import Dataset
 
-    return KevinTrainer(
+    trainer = KevinTrainer(
         worker,
         model=with_adapters(model, worker.config.model),
         args=arguments(worker.config, worker.places),
@@ -277,3 +278,5 @@ def build(worker: Worker, model: Any, schedule: Sequence[str], callbacks: Sequen
         processing_class=worker.encoder.tokenizer,
         callbacks=list(callbacks),
     )
+    trainer.remove_callback(PrinterCallback)  # the log has it, and stdout is for results
+    return trainer

@@ -96,7 +96,7 @@ async def _until_there(socket: Path, keeper: asyncio.Task[None]) -> None:
 
 async def _ranks(config: Config, places: Places, socket: Path, seconds: float | None) -> int:
     process = await asyncio.create_subprocess_exec(
-        *rank_command(config, places, socket, seconds), env=rank_environment(config)
+        *rank_command(config, places, socket, seconds), env=rank_environment(config), stdout=sys.stderr
     )
     try:
         return await process.wait()

@@ -80,6 +80,11 @@ def with_adapters(model: Any, spec: Model) -> Any:
     return peft.get_peft_model(model, config)
 
 
+def merged(model: Any, spec: Model) -> Any:
+    """The model with the adapters of `spec.adapters` merged into its weights; itself without any."""
+    return with_adapters(model, spec).merge_and_unload() if spec.adapters else model
+
+
 def whole_weights(model: Any) -> Iterator[tuple[str, Any]]:
     """Name and whole tensor of every weight, with adapters merged in, one at a time.
 

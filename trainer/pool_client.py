@@ -17,7 +17,7 @@ from typing import Any
 
 from kevin_cli import records
 from kevin_cli.errors import InfraError, KevinError
-from kevin_cli.types import Candidate, Outcome, StageWatch, Task, TaskReport, Verdict
+from kevin_cli.types import Candidate, Outcome, Stage, StageWatch, Task, TaskReport, Verdict
 
 GONE_AFTER_S = 120.0
 RETRY_S = 0.5
@@ -31,6 +31,7 @@ class _Connection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     waiting: dict[int, asyncio.Future[dict[str, Any]]] = field(default_factory=dict)
+    watches: dict[int, StageWatch] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
     reading: asyncio.Task[None] | None = None
 
@@ -52,7 +53,7 @@ class PoolClient:
         question = {"op": "judge", "candidate": records.to_plain(candidate), "final": final}
         try:
             async with asyncio.timeout(self._verdict_timeout_s):
-                answer = await self._ask(task, question)
+                answer = await self._ask(task, question, watch)
         except TimeoutError:
             return Verdict(outcome=Outcome.INFRA, detail=f"no verdict within {self._verdict_timeout_s:g} s")
         return records.from_plain(Verdict, answer["verdict"])
@@ -72,12 +73,14 @@ class PoolClient:
             with contextlib.suppress(OSError):
                 await connection.writer.wait_closed()
 
-    async def _ask(self, task: Task | None, question: dict[str, Any]) -> dict[str, Any]:
+    async def _ask(
+        self, task: Task | None, question: dict[str, Any], watch: StageWatch | None = None
+    ) -> dict[str, Any]:
         """The answer, over as many connections as it takes. Raises what the pool says, or `InfraError`."""
         while True:
             connection = await self._connected()
             try:
-                answer = await self._once(connection, task, question)
+                answer = await self._once(connection, task, question, watch)
             except ConnectionError:
                 if self._connection is connection:
                     self._connection = None
@@ -86,7 +89,9 @@ class PoolClient:
                 raise KevinError(answer["error"], answer.get("hint", ""))
             return answer
 
-    async def _once(self, connection: _Connection, task: Task | None, question: dict[str, Any]) -> dict[str, Any]:
+    async def _once(
+        self, connection: _Connection, task: Task | None, question: dict[str, Any], watch: StageWatch | None
+    ) -> dict[str, Any]:
         number = next(self._numbers)
         message = {"id": number, **question}
         if task is not None:
@@ -96,6 +101,8 @@ class PoolClient:
                 connection.told.add(task.digest)
         future = asyncio.get_running_loop().create_future()
         connection.waiting[number] = future
+        if watch:
+            connection.watches[number] = watch
         try:
             connection.writer.write(json.dumps(message).encode() + b"\n")
             await connection.writer.drain()
@@ -107,6 +114,7 @@ class PoolClient:
             raise
         finally:
             connection.waiting.pop(number, None)
+            connection.watches.pop(number, None)
 
     async def _connected(self) -> _Connection:
         async with self._connecting:
@@ -137,12 +145,20 @@ async def _read(connection: _Connection) -> None:
     with contextlib.suppress(ConnectionError):
         while line := await connection.reader.readline():
             answer = json.loads(line)
+            if "stage" in answer:
+                _tell(connection, answer)
+                continue
             future = connection.waiting.get(answer["id"])
             if future is not None and not future.done():
                 future.set_result(answer)
     for future in connection.waiting.values():
         if not future.done():
             future.set_exception(ConnectionResetError("the judge pool hung up"))
+
+
+def _tell(connection: _Connection, answer: dict[str, Any]) -> None:
+    if watch := connection.watches.get(answer["id"]):
+        watch(Stage[answer["stage"]])
 
 
 def _drop(connection: _Connection) -> None:

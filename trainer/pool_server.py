@@ -22,7 +22,7 @@ from kevin_cli import records
 from kevin_cli.errors import KevinError
 from kevin_cli.harness.judge import JudgeSettings
 from kevin_cli.harness.pool import LocalSeat, Pool, SeatedPool
-from kevin_cli.types import Candidate, DeviceKind, Rules, Task
+from kevin_cli.types import Candidate, DeviceKind, Rules, Stage, Task
 from trainer.config import Config
 from trainer.pool_client import MAX_LINE_BYTES
 from trainer.recorded import RecordedVerdicts, load_verdicts
@@ -117,8 +117,14 @@ class _Caller:
         if message["op"] == "open":
             return {"report": records.to_plain(await self._pool.open_task(task))}
         candidate = records.from_plain(Candidate, message["candidate"])
-        verdict = await self._pool.judge(task, candidate, final=message["final"])
+        verdict = await self._pool.judge(
+            task, candidate, final=message["final"], watch=lambda stage: self._tell(message["id"], stage)
+        )
         return {"verdict": records.to_plain(verdict)}
+
+    def _tell(self, number: int, stage: Stage) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(json.dumps({"id": number, "stage": stage.name}).encode() + b"\n")
 
 
 def end_with_parent() -> None:
