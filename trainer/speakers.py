@@ -55,12 +55,13 @@ async def open_speaker(spec: str, config: Config) -> Speaker:
 async def _chosen(spec: str, config: Config, device: DeviceKind, rules: Rules) -> Policy:
     """One of the command line's own policies, worded in the configuration's style."""
     from kevin_cli.policies.choose import choose
+    from kevin_cli.policies.sharing import Around
 
     url, _, model = spec.partition("#") if spec.startswith("http") else ("", "", spec)
     choice = await choose(model or None, url or None, device=device, rules=rules, seed=config.learn.seed)
     style = Style(config.rollout.style)
     render = renderer(style, prompt_budget(style, choice.context_tokens), Setting(rules=rules))
-    return await choice.open(render, style is Style.KEVIN)
+    return await choice.open(render, style is Style.KEVIN, Around())
 
 
 def _checkpoint(root: Path, config: Config) -> tuple[str, str]:
