@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from kevin_cli import __version__
-from kevin_cli.commands.verbs import bench, check, doctor, optimize, show
+from kevin_cli.commands.verbs import apply, bench, check, completion, config, doctor, optimize, runs, show
 from kevin_cli.errors import ExitCode, KevinError
 
 app = typer.Typer(
@@ -31,10 +31,18 @@ VERBS = {
     "optimize": optimize.command,
     "check": check.command,
     "show": show.command,
+    "apply": apply.command,
     "bench": bench.command,
     "doctor": doctor.command,
+    "completion": completion.command,
 }
 """In the order of the help."""
+
+GROUPS = {
+    "runs": runs.group,
+    "config": config.group,
+}
+"""Verbs that have verbs of their own."""
 
 
 def _version(asked: bool) -> None:
@@ -54,6 +62,8 @@ def root(
 
 for _name, _command in VERBS.items():
     app.command(_name)(_command)
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
 
 
 def complain(message: str, hint: str = "") -> None:

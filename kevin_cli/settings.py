@@ -81,6 +81,8 @@ class Settings(BaseSettings):
     """Limit of one completion; no flag of its own."""
     isolation: Isolation = Isolation.PROCESS
     """The weakest containment that is acceptable."""
+    git: bool = True
+    """Whether a run's turns become commits on a branch `kevin/<run>`, where the module is in a repository."""
     runs: Path = Path(".kevin/runs")
     cache: Path = Field(default_factory=_cache_home)
 

@@ -89,7 +89,7 @@ def policy_attempt(settings: Settings, choice: Choice, policy: Policy, screen: S
 
     async def make(task: Task, report: TaskReport, judge: TaskJudge) -> Judged:
         journal = open_run(task, policy=policy.name, settings=run_settings, report=report, root=settings.runs)
-        with Progress(screen, task, settings.baseline) as progress:
+        with Progress(screen, task, run_settings, limit=report.roofline) as progress:
             result = await run_loop(task, policy, judge, run_settings, journal, progress.watch)
         if result.ending.outcome == "interrupted":
             raise asyncio.CancelledError

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from kevin_cli.package.write import package_path, refuse_foreign, write
 from kevin_cli.policies.choose import Choice, choose
 from kevin_cli.policies.intervals import DEVICE_LOG
 from kevin_cli.policies.sharing import Around, Pausable, Sharing
-from kevin_cli.refine.journal import Journal, open_run
+from kevin_cli.refine.git_branch import Branch, Follower, read_branch, start_branch
+from kevin_cli.refine.journal import Journal, RecordedRun, continue_run, load_run, open_run
 from kevin_cli.refine.ledger import Price, read_price, total_usage
 from kevin_cli.refine.prompt import Setting, opens_think, prompt_budget, renderer
 from kevin_cli.refine.result import RunResult
@@ -30,7 +31,7 @@ from kevin_cli.show.final import ending_block
 from kevin_cli.show.live import Progress
 from kevin_cli.show.usage import sharing_line, usage_line
 from kevin_cli.tasks.names import task_name
-from kevin_cli.types import DeviceKind, Hear, Policy, Target, Task, TaskReport
+from kevin_cli.types import DeviceKind, Event, Hear, Policy, Target, Task, TaskReport
 
 EXIT_CODES = {
     "faster": ExitCode.OK,
@@ -44,13 +45,26 @@ EXIT_CODES = {
 def run(target: str, flags: Mapping[str, Any]) -> int:
     """Returns the exit code. Raises `KevinError` for what the user should read."""
     order = sessions.take_order(flags)
-    ended = sessions.run_to_end(_optimize(order, sessions.find_target(target, order.settings)))
+    return tell(order, _optimize(order, sessions.find_target(target, order.settings)))
+
+
+def resume(order: Order, run: RecordedRun) -> int:
+    """Go on with a recorded run, by the settings in `order`."""
+    return tell(order, _optimize(order, sessions.find_target(target_text(run.header.task.target), order.settings), run))
+
+
+def target_text(target: Target) -> str:
+    return f"{target.path}:{target.class_name}"
+
+
+def tell(order: Order, story: Coroutine[Any, Any, Ended]) -> int:
+    ended = sessions.run_to_end(story)
     if order.as_json:
         print_object(optimize_object(ended))
     return int(EXIT_CODES[ended.outcome])
 
 
-async def _optimize(order: Order, target: Target) -> Ended:
+async def _optimize(order: Order, target: Target, start: RecordedRun | None = None) -> Ended:
     settings = order.settings
     refuse_unpackable(target)
     price_of(settings)
@@ -60,7 +74,7 @@ async def _optimize(order: Order, target: Target) -> Ended:
         settings.model or None, settings.endpoint or None, device=device, rules=settings.rules, seed=settings.seed
     )
     try:
-        return await _with_judge(order, target, device, choice)
+        return await _with_judge(order, target, device, choice, start)
     except NothingToOptimizeError as error:
         if not order.as_json:
             raise
@@ -74,16 +88,28 @@ async def _optimize(order: Order, target: Target) -> Ended:
         )
 
 
-async def _with_judge(order: Order, target: Target, device: DeviceKind, choice: Choice) -> Ended:
+async def _with_judge(
+    order: Order, target: Target, device: DeviceKind, choice: Choice, start: RecordedRun | None
+) -> Ended:
     sharing = Sharing()
     async with sessions.open_judge(order.settings, target, device, choice.rules, sharing.measuring) as judge:
         task = await sessions.lower_target(judge, target)
+        if start:
+            refuse_changed(start, task)
         refuse_foreign(package_path(task, order.settings.out))
         session = await sessions.open_session(judge, task, order.screen)
         if why := why_no_room(session.report, order.settings.baseline):
             return no_room(order, choice.reason, task, session.report, why)
         order.screen.say(f"model: {choice.reason}")
-        return await _search(order, choice, session, sharing)
+        return await _search(order, choice, session, sharing, start)
+
+
+def refuse_changed(start: RecordedRun, task: Task) -> None:
+    """Raises `UsageError` when the module is no longer the one that the run was about."""
+    if task.digest != start.header.task.digest:
+        raise UsageError(
+            f"{task.target.path} is not what it was when {start.id} began", "start a new run with kevin optimize"
+        )
 
 
 def refuse_unreachable(settings: Settings) -> None:
@@ -122,23 +148,17 @@ def no_room(order: Order, policy: str, task: Task, report: TaskReport, why: str)
     )
 
 
-async def _search(order: Order, choice: Choice, session: Session, sharing: Sharing) -> Ended:
+async def _search(order: Order, choice: Choice, session: Session, sharing: Sharing, start: RecordedRun | None) -> Ended:
     """Open the policy, run the loop under its journal, write what was found."""
     run_settings = run_settings_of(order.settings, choice)
-    progress = Progress(order.screen, session.task, order.settings.baseline)
+    progress = Progress(order.screen, session.task, run_settings, known=start, limit=session.report.roofline)
     async with opened_policy(choice, session.report.device_name, sharing, progress.hear, order.screen.say) as policy:
-        journal = _open_journal(order, session, policy, run_settings)
+        journal = _open_journal(order, session, policy, run_settings, start)
         sharing.log_to(journal.folder / DEVICE_LOG)
-        with progress:
-            result = await run_loop(
-                session.task,
-                policy,
-                session.judge,
-                run_settings,
-                journal,
-                progress.watch,
-                limit=session.report.roofline,
-            )
+        branch = find_branch(order.settings, journal.folder, session.task, start)
+        follower = Follower(journal.folder, branch, order.screen.say) if branch else None
+        with progress, follower or nullcontext():
+            result = await _loop(session, policy, run_settings, journal, start, progress, follower)
     run, output = journal.folder.resolve(), await _write(order.settings, session, result)
     block = ending_block(result, session.report, class_name=session.task.target.class_name, run=run, output=output)
     (order.screen.say if order.as_json else order.screen.result)(block)
@@ -158,7 +178,36 @@ async def _search(order: Order, choice: Choice, session: Session, sharing: Shari
         run=run,
         output=output,
         price=run_settings.price,
+        branch=branch.name if branch else None,
     )
+
+
+async def _loop(
+    session: Session,
+    policy: Policy,
+    run_settings: RunSettings,
+    journal: Journal,
+    start: RecordedRun | None,
+    progress: Progress,
+    follower: Follower | None,
+) -> RunResult:
+    """The search, watched on the screen and followed in git."""
+
+    def watch(event: Event) -> None:
+        progress.watch(event)
+        if follower and event.finished:
+            follower.poke()
+
+    known = load_run(journal.folder) if start else None
+    limit = session.report.roofline
+    return await run_loop(session.task, policy, session.judge, run_settings, journal, watch, start=known, limit=limit)
+
+
+def find_branch(settings: Settings, run: Path, task: Task, start: RecordedRun | None) -> Branch | None:
+    """Where the run's commits go; `None` when they are not wanted or there is no repository."""
+    if start:
+        return read_branch(run)
+    return start_branch(run, task) if settings.git else None
 
 
 @asynccontextmanager
@@ -215,9 +264,18 @@ def run_settings_of(settings: Settings, choice: Choice) -> RunSettings:
     return replace(run_settings, turn_timeout_s=settings.timeout) if settings.timeout else run_settings
 
 
-def _open_journal(order: Order, session: Session, policy: Policy, run_settings: RunSettings) -> Journal:
+def _open_journal(
+    order: Order, session: Session, policy: Policy, run_settings: RunSettings, start: RecordedRun | None
+) -> Journal:
+    if start:
+        return continue_run(start)
     return open_run(
-        session.task, policy=policy.name, settings=run_settings, report=session.report, root=order.settings.runs
+        session.task,
+        policy=policy.name,
+        settings=run_settings,
+        report=session.report,
+        root=order.settings.runs,
+        asked=order.settings.model_dump(mode="json", exclude_none=True),
     )
 
 

@@ -90,6 +90,14 @@ class Searching:
     price: Annotated[str | None, typer.Option(help="Money for a million tokens: PROMPT,COMPLETION.")] = None
 
 
+class Recording:
+    """What is kept of a run."""
+
+    git: Annotated[
+        bool | None, typer.Option("--git/--no-git", help="Commit every turn to a branch kevin/<run>: yes.")
+    ] = None
+
+
 class Talking:
     """How the result is told."""
 

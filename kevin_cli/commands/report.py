@@ -30,6 +30,7 @@ class Ended:
     run: Path | None = None
     output: Path | None = None
     price: Price | None = None
+    branch: str | None = None
 
     @property
     def final(self) -> Verdict | None:
@@ -50,6 +51,7 @@ def optimize_object(ended: Ended) -> dict[str, Any]:
         "baseline": ended.baseline,
         "output": str(ended.output) if ended.output else None,
         "run": str(ended.run) if ended.run else None,
+        "branch": ended.branch,
         "turns": ended.result.num_turns if ended.result else 0,
         "usage": usage_object(ended),
         "isolation": report.isolation.value if report else None,

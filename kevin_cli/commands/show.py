@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
 from kevin_cli.commands import session as sessions
+from kevin_cli.commands.recorded import read_run
 from kevin_cli.commands.report import Ended, optimize_object, print_object
-from kevin_cli.errors import ExitCode, UsageError
-from kevin_cli.refine.journal import RecordedRun, list_runs, load_run
+from kevin_cli.errors import ExitCode
+from kevin_cli.refine.git_branch import read_branch
+from kevin_cli.refine.journal import RecordedRun
 from kevin_cli.show.baselines import baselines_table, task_line
 from kevin_cli.show.final import ending_block
 from kevin_cli.show.screen import Screen
@@ -23,19 +24,12 @@ UNFINISHED = "unfinished"
 def run(name: str, flags: Mapping[str, Any]) -> int:
     """Raises `UsageError` when there is no such run, or its record is damaged."""
     order = sessions.take_order(flags)
-    recorded = load_run(_latest(order.settings.runs) if name == "last" else name, root=order.settings.runs)
+    recorded = read_run(name, order.settings.runs)
     if order.as_json:
         print_object(optimize_object(_ended(recorded)))
     else:
         _replay(recorded, order.screen)
     return int(ExitCode.OK)
-
-
-def _latest(root: Path) -> str:
-    known = list_runs(root)
-    if not known:
-        raise UsageError(f"there are no runs in {root}", "kevin optimize records one; --help says how to name another")
-    return known[0]
 
 
 def _replay(recorded: RecordedRun, screen: Screen) -> None:
@@ -66,5 +60,6 @@ def _ended(recorded: RecordedRun) -> Ended:
         report=header.report,
         result=recorded.result,
         run=recorded.folder.resolve(),
+        branch=branch.name if (branch := read_branch(recorded.folder)) else None,
         price=header.settings.price,
     )

@@ -150,6 +150,8 @@ def open_run(
     """Start the record of a run in a folder of its own; two runs at once never share one."""
     now = datetime.now(UTC).astimezone()
     folder = make_folder(root, task.name, now.date())
+    if root.parent.name == DEFAULT_ROOT.parent.name:
+        (root.parent / ".gitignore").write_text("*\n")
     header = Header(
         schema_version=SCHEMA_VERSION,
         id=folder.name,

@@ -1,27 +1,30 @@
-"""Progress of a run: a line for each turn that is under way, a lasting line for each that is finished.
+"""Progress of a run: a board that redraws itself on a terminal, one plain line an event elsewhere.
 
-On a terminal the lines under way redraw themselves; off one, every event is one plain line. The change of
-the kernel is shown for each new best, and for each turn under `-v`. It measures nothing.
+Off a terminal, and under `-v` above the board, every finished turn leaves a lasting line; the change of the
+kernel follows for each new best, under `-v` for each turn. It measures nothing.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from types import TracebackType
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
 from rich.padding import Padding
-from rich.spinner import Spinner
 from rich.text import Text
 
+from kevin_cli.refine.journal import RecordedRun
 from kevin_cli.refine.result import speed
-from kevin_cli.refine.settings import BaselineChoice
+from kevin_cli.refine.search import Branch, copy_of
+from kevin_cli.refine.settings import RunSettings
+from kevin_cli.show.board import View, board
+from kevin_cli.show.diff import diff_text
 from kevin_cli.show.screen import VERBOSE, Screen
-from kevin_cli.show.turns import label, selection_line, stage_line, turn_change, turn_line
-from kevin_cli.show.words import seconds_text
-from kevin_cli.types import Event, Stage, Task, Trajectory, Turn, Writing
+from kevin_cli.show.turns import earlier_program, selection_line, stage_line, turn_change, turn_line
+from kevin_cli.types import Event, Roofline, Stage, Task, Trajectory, Turn, Writing
 
 REFRESH_PER_SECOND = 4
 
@@ -29,23 +32,40 @@ REFRESH_PER_SECOND = 4
 class Progress:
     """Watches a run: `with Progress(...) as progress: optimize(..., watch=progress.watch)`."""
 
-    def __init__(self, screen: Screen, task: Task, baseline: BaselineChoice) -> None:
-        self._screen, self._task, self._baseline = screen, task, baseline
-        self._under_way: dict[int, tuple[Event, float]] = {}
-        self._trajectories: dict[int, Trajectory] = {}
-        self._writing: dict[int, Writing] = {}
-        self._best = 0.0
+    def __init__(
+        self,
+        screen: Screen,
+        task: Task,
+        settings: RunSettings,
+        *,
+        known: RecordedRun | None = None,
+        limit: Roofline | None = None,
+    ) -> None:
+        """`known`: a run that goes on. `limit`: the task's roofline."""
+        self._screen, self._task, self._settings, self._limit = screen, task, settings, limit
+        self.view = View(title=task.name, settings=settings)
+        self._started = time.monotonic()
         self._live: Live | None = None
+        for trajectory in known.trajectories if known else ():
+            self._know(trajectory)
+
+    def _know(self, trajectory: Trajectory) -> None:
+        """Turns of an earlier sitting."""
+        self.view.trajectories[trajectory.index] = trajectory
+        for turn in trajectory.own_turns:
+            self._count(trajectory.index, turn)
+        self.view.num_before = self.view.num_done
 
     def __enter__(self) -> Progress:
+        self._started = time.monotonic()
         if self._screen.is_live:
             self._live = Live(
                 get_renderable=self._render,
                 console=self._screen.talk,
                 refresh_per_second=REFRESH_PER_SECOND,
-                transient=True,
                 redirect_stdout=False,
                 redirect_stderr=False,
+                vertical_overflow="crop",
             )
             self._live.start()
         return self
@@ -53,62 +73,84 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live is not None:
-            self._live.stop()
+        live, self._live = self._live, None
+        if live is not None:
+            self.view.under_way.clear()
+            live.stop()
 
     def hear(self, writing: Writing) -> None:
         """How far a completion has come; called from any thread, shown at the next redrawing."""
-        self._writing[writing.trajectory] = writing
+        self.view.writing[writing.trajectory] = writing
 
     def watch(self, event: Event) -> None:
         """Take one event; called from the loop, never waits."""
         if event.stage is Stage.FINISHED and event.finished is not None:
-            self._under_way.pop(event.trajectory, None)
+            self.view.under_way.pop(event.trajectory, None)
             self._finish(event.trajectory, event.finished)
             return
         if event.stage is Stage.SELECTED:
-            self._screen.say(selection_line(event))
+            self._select(event)
             return
-        self._under_way[event.trajectory] = (event, time.monotonic())
-        self._writing.pop(event.trajectory, None)
+        known = self.view.under_way.get(event.trajectory)
+        if known is None or known[0].stage is not event.stage:
+            self.view.under_way[event.trajectory] = (event, time.monotonic())
+        self.view.writing.pop(event.trajectory, None)
+        self.view.trajectories.setdefault(event.trajectory, Trajectory(task=self._task, index=event.trajectory))
         if self._live is None:
             self._screen.say(stage_line(event))
 
+    def _select(self, event: Event) -> None:
+        for index, parent in event.copied:
+            whole = self.view.trajectories[parent]
+            branch = Branch(trajectory=index, parent=parent, num_turns=len(whole.turns))
+            self.view.trajectories[index] = copy_of(whole, branch)
+        self.view.active = {*event.kept, *(index for index, _ in event.copied)}
+        if self._is_told:
+            self._screen.say(selection_line(event))
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether lasting lines are wanted beside the board."""
+        return self._live is None or self._screen.level >= VERBOSE
+
     def _finish(self, index: int, turn: Turn) -> None:
-        trajectory = self._trajectories.get(index) or Trajectory(task=self._task, index=index)
-        self._trajectories[index] = trajectory = trajectory.extended(replace(turn, index=len(trajectory.turns)))
-        self._screen.say(turn_line(index, turn, self._baseline))
-        is_best, is_first = self._is_new_best(turn), len(trajectory.turns) == 1
+        trajectory = self.view.trajectories.get(index) or Trajectory(task=self._task, index=index)
+        trajectory = trajectory.extended(replace(turn, index=len(trajectory.turns)))
+        self.view.trajectories[index] = trajectory
+        is_best = self._count(index, turn)
+        if not self._is_told:
+            return
+        self._screen.say(turn_line(index, turn, self._settings.baseline))
+        is_first = len(trajectory.turns) == 1
         if turn.candidate is not None and (self._screen.level >= VERBOSE or (is_best and not is_first)):
             title = "new best" if is_best else "the change"
             self._screen.say(Text(f"     {title}:", style="dim"))
             self._screen.say(Padding(turn_change(trajectory, len(trajectory.turns) - 1), (0, 0, 1, 5)))
 
-    def _is_new_best(self, turn: Turn) -> bool:
-        comparison = speed(turn.verdict, self._baseline)
-        if comparison is None or comparison.median <= self._best:
-            return False
-        self._best = comparison.median
-        return True
+    def _count(self, index: int, turn: Turn) -> bool:
+        """Into the sums and the curve; whether it is a new best."""
+        view, comparison = self.view, speed(turn.verdict, self._settings.baseline)
+        view.num_tokens += turn.completion.num_completion_tokens or 0
+        view.model_s += turn.completion.wall_s if turn.completion.num_completion_tokens else 0.0
+        best = view.curve[-1] if view.curve else 0.0
+        is_best = comparison is not None and comparison.median > best
+        view.curve.append(comparison.median if comparison and is_best else best)
+        if comparison and is_best:
+            view.best = (index, turn.index)
+            view.best_share = self._limit.share(comparison.candidate_timing.median_us) if self._limit else None
+            view.change = _change(view.trajectories[index].turns, turn)
+        return is_best
 
     def _render(self) -> RenderableType:
-        now = time.monotonic()
-        lines = (
-            under_way_line(e, now - since, self._writing.get(e.trajectory)) for e, since in self._under_way.values()
-        )
-        return Group(*lines)
+        now, size = time.monotonic(), self._screen.talk.size
+        height, is_final = size.height - 1, self._live is None
+        view = self.view.copy()  # redrawn in a thread of rich's
+        return board(view, width=size.width, height=height, elapsed_s=now - self._started, now=now, is_final=is_final)
 
 
-def under_way_line(event: Event, elapsed_s: float, writing: Writing | None = None) -> RenderableType:
-    """A turn that is being worked on, with the seconds it has been at this stage and what is written so far."""
-    name = label(event.trajectory, event.turn)
-    text = Text.assemble((f"{name:<5}", "bold"), f"{event.stage.value} ", (seconds_text(elapsed_s), "dim"))
-    if writing and event.stage is Stage.PROPOSING:
-        text.append(f"  {writing_text(writing)}", "dim")
-    return Spinner("dots", text=text, style="cyan")
-
-
-def writing_text(writing: Writing) -> str:
-    """`1,024 tokens, 33 a second, reasoning`; of an answer the last words, of reasoning none."""
-    text = f"{writing.num_tokens:,} tokens, {writing.tokens_per_s:.0f} a second"
-    return f"{text}, reasoning" if writing.is_reasoning else f"{text}: …{writing.tail[-24:]}"
+def _change(turns: Iterable[Turn], turn: Turn) -> str:
+    """The diff against the program before; empty for the first."""
+    before = earlier_program(turns, turn.index)
+    if before is None or before.candidate is None or turn.candidate is None:
+        return ""
+    return diff_text(before.candidate.source, turn.candidate.source, ("", ""))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
@@ -50,11 +52,17 @@ def turn_change(trajectory: Trajectory, index: int) -> RenderableType:
     """What a turn changed against the last turn before it that had a program."""
     turn = trajectory.turns[index]
     assert turn.candidate is not None
-    earlier = [t for t in trajectory.turns[:index] if t.candidate is not None]
-    if not earlier or earlier[-1].candidate is None:
+    before = earlier_program(trajectory.turns, index)
+    if before is None or before.candidate is None:
         return kernel_change(None, turn.candidate.source, ("", ""))
-    names = (f"turn {earlier[-1].index + 1}", f"turn {turn.index + 1}")
-    return kernel_change(earlier[-1].candidate.source, turn.candidate.source, names)
+    names = (f"turn {before.index + 1}", f"turn {turn.index + 1}")
+    return kernel_change(before.candidate.source, turn.candidate.source, names)
+
+
+def earlier_program(turns: Iterable[Turn], index: int) -> Turn | None:
+    """The last turn before `index` that had a program."""
+    earlier = [turn for turn in turns if turn.index < index and turn.candidate is not None]
+    return earlier[-1] if earlier else None
 
 
 def turn_block(trajectory: Trajectory, index: int, baseline: BaselineChoice, *, log: bool) -> RenderableType:

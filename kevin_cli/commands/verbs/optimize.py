@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from kevin_cli.commands.options import Flags, Judging, Out, Proposing, Searching, Talking, Target, Where, takes
+from kevin_cli.commands.options import (
+    Flags,
+    Judging,
+    Out,
+    Proposing,
+    Recording,
+    Searching,
+    Talking,
+    Target,
+    Where,
+    takes,
+)
 
 
-@takes(Where, Searching, Proposing, Judging, Talking)
+@takes(Where, Searching, Proposing, Judging, Recording, Talking)
 def command(target: Target, out: Out = None, *, flags: Flags) -> int:
     """Write a verified, faster extension for a PyTorch module."""
     from kevin_cli.commands import optimize

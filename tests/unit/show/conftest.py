@@ -21,13 +21,22 @@ SCREENS = Path(__file__).parents[2] / "golden" / "screens"
 def same_screen() -> Callable[[str, object], None]:
     def compare(name: str, thing: object) -> None:
         text = thing if isinstance(thing, str) else as_text(thing)
-        path = SCREENS / f"{name}.txt"
-        if os.environ.get("KEVIN_WRITE_GOLDEN"):
-            path.write_text(text)
-        assert text == path.read_text(), f"{path} differs; KEVIN_WRITE_GOLDEN=1 writes it anew"
+        _same(SCREENS / f"{name}.txt", text)
         assert max(map(len, text.splitlines())) <= 80
 
     return compare
+
+
+@pytest.fixture
+def same_text() -> Callable[[str, str], None]:
+    """For screens of other widths, and for documents."""
+    return lambda name, text: _same(SCREENS / (name if "." in name else f"{name}.txt"), text)
+
+
+def _same(path: Path, text: str) -> None:
+    if os.environ.get("KEVIN_WRITE_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text(), f"{path} differs; KEVIN_WRITE_GOLDEN=1 writes it anew"
 
 
 @pytest.fixture

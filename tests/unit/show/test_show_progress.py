@@ -6,15 +6,16 @@ from collections.abc import Callable
 
 import show_samples as samples
 
+from kevin_cli.refine.settings import RunSettings
 from kevin_cli.show.live import Progress
 from kevin_cli.show.screen import NORMAL, QUIET, VERBOSE, Screen
-from kevin_cli.types import Event, Stage, Turn
+from kevin_cli.types import Event, Stage, Style, Turn
 
 MakeScreen = Callable[[int], Screen]
 
 
 def talk_of(screen: Screen, turns: list[Turn]) -> str:
-    with Progress(screen, samples.TASK, "eager") as progress:
+    with Progress(screen, samples.TASK, RunSettings(style=Style.GENERAL, baseline="eager")) as progress:
         for turn in turns:
             for stage in (Stage.PROPOSING, Stage.BUILDING):
                 progress.watch(Event(trajectory=0, turn=turn.index, stage=stage))

@@ -13,9 +13,8 @@ from kevin_cli.refine.result import Ending, Place, RunResult
 from kevin_cli.show.baselines import baselines_table
 from kevin_cli.show.final import ending_block, verdict_block
 from kevin_cli.show.findings import Finding, findings_block
-from kevin_cli.show.live import under_way_line
 from kevin_cli.show.turns import turn_block
-from kevin_cli.types import Event, Stage, Verdict
+from kevin_cli.types import Verdict
 
 SameScreen = Callable[[str, object], None]
 RUN = Path(".kevin/runs/rms_norm-1130-swift-otter")
@@ -80,8 +79,3 @@ def test_findings_of_the_doctor(same_screen: SameScreen) -> None:
         Finding("torch", "missing", "no module named 'torch'", "install torch there, or name another with --python"),
     ]
     same_screen("doctor", findings_block(findings))
-
-
-def test_turns_under_way(same_screen: SameScreen) -> None:
-    events = [Event(trajectory=0, turn=1, stage=Stage.TIMING), Event(trajectory=1, turn=0, stage=Stage.BUILDING)]
-    same_screen("under-way", Group(*(under_way_line(event, 3.21) for event in events)))

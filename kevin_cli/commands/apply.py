@@ -1,0 +1,191 @@
+"""`kevin apply RUN`: the winner of a run into the user's repository, as a commit, a patch, or only looked at.
+
+What is applied is the package that `kevin optimize` writes, beside the module, without the libraries built for
+this machine: it builds its own when it is first used. Only the package's folder is ever touched. The commit is
+the user's own, on the branch that is checked out, so their hooks run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kevin_cli.commands import optimize
+from kevin_cli.commands import session as sessions
+from kevin_cli.commands.recorded import read_run
+from kevin_cli.commands.report import SCHEMA_VERSION, print_object, speedup_object
+from kevin_cli.commands.session import Order
+from kevin_cli.errors import ExitCode, UsageError
+from kevin_cli.package.write import package_path, refuse_foreign, write
+from kevin_cli.refine.git_branch import first_line, open_repository
+from kevin_cli.refine.journal import RecordedRun
+from kevin_cli.refine.result import find_turn, speed
+from kevin_cli.show.final import verdict_block
+from kevin_cli.types import Candidate, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Winner:
+    """What a run may put into the user's code."""
+
+    run: RecordedRun
+    candidate: Candidate
+    final: Verdict
+
+    @property
+    def home(self) -> Path:
+        """The folder of the module."""
+        return Path(self.run.header.task.target.path).parent
+
+    @property
+    def package(self) -> Path:
+        return package_path(self.run.header.task, self.home)
+
+    def write_into(self, folder: Path) -> Path:
+        report = self.run.header.report
+        assert report is not None
+        return write(self.run.header.task, self.candidate, self.final, report, folder)
+
+
+def run(name: str, flags: Mapping[str, Any], *, diff: bool, check: bool, patch: Path | None, allow_dirty: bool) -> int:
+    """Raises `UsageError` for a run without a verified winner, or for files that it would overwrite."""
+    order = sessions.take_order(flags)
+    if sum((diff, check, patch is not None)) > 1:
+        raise UsageError("--diff, --check and --patch exclude each other", "choose one")
+    winner = find_winner(read_run(name, order.settings.runs))
+    if diff or patch:
+        return _patch(order, winner, patch)
+    if not allow_dirty:
+        refuse_dirty(winner)
+    if check:
+        return sessions.run_to_end(_check(order, winner))
+    return _apply(order, winner)
+
+
+def find_winner(recorded: RecordedRun) -> Winner:
+    """Raises `UsageError` unless the run ended with a kernel that was verified as faster."""
+    ending, report = recorded.ending, recorded.header.report
+    place = ending.winner if ending else None
+    turn = find_turn(recorded.trajectories, place) if place else None
+    if not ending or ending.outcome != "faster" or not ending.final or not turn or not turn.candidate or not report:
+        how = f"it ended as {ending.outcome.replace('_', ' ')}" if ending else "it has not ended"
+        raise UsageError(f"{recorded.id} has no verified faster kernel: {how}", f"kevin show {recorded.id}")
+    if not Path(recorded.header.task.target.path).is_file():
+        raise UsageError(f"{recorded.header.task.target.path} is not there any more", "apply puts the kernel beside it")
+    return Winner(run=recorded, candidate=turn.candidate, final=ending.final)
+
+
+# --- the patch -------------------------------------------------------------------------------------
+
+
+def _patch(order: Order, winner: Winner, path: Path | None) -> int:
+    """On stdout or into a file: what `git apply` takes. Nothing else is written."""
+    refuse_foreign(winner.package)
+    text = patch_text(winner)
+    if path is not None:
+        path.write_text(text)
+        order.screen.say(f"written to {path}; git apply {path}")
+    if order.as_json:
+        print_object({"schema_version": SCHEMA_VERSION, "run": winner.run.id, "diff": text})
+    elif path is None:
+        print(text, end="")
+    return int(ExitCode.OK)
+
+
+def patch_text(winner: Winner) -> str:
+    """From the package's folder as it is now to the one that would be written, by git itself."""
+    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+    import git
+
+    repository = open_repository(winner.home)
+    top = Path(str(repository.working_tree_dir)).resolve() if repository else winner.home.resolve()
+    inside = winner.package.relative_to(top)
+    with tempfile.TemporaryDirectory(prefix="kevin-apply-") as scratch:
+        for side in ("a", "b"):
+            (Path(scratch) / side / inside).parent.mkdir(parents=True, exist_ok=True)
+        if winner.package.is_dir():
+            shutil.copytree(winner.package, Path(scratch) / "a" / inside, ignore=shutil.ignore_patterns("__pycache__"))
+        winner.write_into((Path(scratch) / "b" / inside).parent)
+        command = ["git", "-c", "core.quotePath=false", "diff", "--no-index", "--no-color", "--no-prefix", "a", "b"]
+        _, said, error = git.Git(scratch).execute(
+            command, with_extended_output=True, with_exceptions=False, strip_newline_in_stdout=False
+        )
+        if error:
+            raise UsageError(f"git can't compare: {str(error).splitlines()[0]}", "is git installed?")
+        return str(said)
+
+
+# --- the working tree ------------------------------------------------------------------------------
+
+
+def refuse_dirty(winner: Winner) -> None:
+    """Raises `UsageError` when the package's folder holds changes that are in no commit."""
+    refuse_foreign(winner.package)
+    repository = open_repository(winner.home)
+    if repository and repository.git.status("--porcelain", "--", str(winner.package)):
+        raise UsageError(
+            f"{winner.package} has changes that are not committed", "commit them, or give --allow-dirty to lose them"
+        )
+
+
+def _apply(order: Order, winner: Winner) -> int:
+    output = winner.write_into(winner.home)
+    commit = commit_package(winner, output)
+    where = f"committed as {commit[:10]}" if commit else "not committed: the module is in no git repository"
+    if order.as_json:
+        done = {"run": winner.run.id, "output": str(output), "commit": commit or None}
+        print_object({"schema_version": SCHEMA_VERSION, **done})
+    else:
+        order.screen.result(f"written to {output}; {where}")
+    return int(ExitCode.OK)
+
+
+def commit_package(winner: Winner, output: Path) -> str:
+    """The commit's name; empty without a repository. Only the package is committed, whatever else is staged."""
+    import git
+
+    repository = open_repository(winner.home)
+    if repository is None:
+        return ""
+    comparison = speed(winner.final, winner.run.header.settings.baseline)
+    faster = f": {comparison.median:.2f} × {comparison.baseline}" if comparison else ""
+    message = f"Use kevin's kernel for {winner.run.header.task.name}{faster}\n\nKevin-Run: {winner.run.id}\n"
+    try:
+        repository.git.add("--force", "--", str(output))
+        if not repository.git.status("--porcelain", "--", str(output)):
+            return str(repository.head.commit.hexsha)
+        repository.git.commit("--quiet", "--only", "-m", message, "--", str(output))
+    except git.GitCommandError as error:
+        raise UsageError(
+            f"written to {output}, but git refused the commit: {first_line(error)}", "commit it yourself"
+        ) from error
+    return str(repository.head.commit.hexsha)
+
+
+# --- the check -------------------------------------------------------------------------------------
+
+
+async def _check(order: Order, winner: Winner) -> int:
+    """0: the module is the same, nothing is in the way, and the kernel is verified again and still faster."""
+    header = winner.run.header
+    target = sessions.find_target(optimize.target_text(header.task.target), order.settings)
+    device = header.task.contract.device
+    async with sessions.open_judge(order.settings, target, device, winner.final.rules) as judge:
+        task = await sessions.lower_target(judge, target)
+        optimize.refuse_changed(winner.run, task)
+        session = await sessions.open_session(judge, task, order.screen)
+        verdict = await judge.judge(task, winner.candidate, final=True)
+    comparison = speed(verdict, header.settings.baseline)
+    holds = bool(comparison and comparison.is_faster)
+    if order.as_json:
+        found = {"run": winner.run.id, "holds": holds, "outcome": verdict.outcome.value, "detail": verdict.detail}
+        print_object({"schema_version": SCHEMA_VERSION, **found, "speedup": speedup_object(verdict)})
+    else:
+        order.screen.result(verdict_block(verdict, session.report, "the kernel"))
+        order.screen.result("it still holds" if holds else "it does not hold here any more")
+    return int(ExitCode.OK if holds else ExitCode.NOT_BETTER)
