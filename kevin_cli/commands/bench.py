@@ -21,13 +21,13 @@ from kevin_cli import __version__
 from kevin_cli.commands import session as sessions
 from kevin_cli.commands.bench_attempts import Attempt, Judged, TaskJudge, given_attempts, policy_attempt
 from kevin_cli.commands.bench_files import BenchTask, find_tasks, unpack
-from kevin_cli.commands.optimize import opened_policy
+from kevin_cli.commands.optimize import opened_policy, run_settings_of
 from kevin_cli.commands.report import print_object
 from kevin_cli.commands.session import Order
 from kevin_cli.errors import ExitCode, InfraError, NothingToOptimizeError, UsageError
 from kevin_cli.harness.device import describe_device
 from kevin_cli.policies.choose import choose
-from kevin_cli.policies.sharing import Sharing
+from kevin_cli.policies.sharing import Around, Sharing
 from kevin_cli.records import to_plain
 from kevin_cli.refine import bench_rows
 from kevin_cli.refine.bench_rows import SCHEMA_VERSION, Row, Rows, Setup, key_of, summarise
@@ -111,7 +111,8 @@ async def _run(order: Order, tasks: Sequence[BenchTask], rows: Rows, candidates:
     )
     order.screen.say(f"model: {choice.reason}")
     sharing = Sharing()
-    async with opened_policy(choice, setup.device_name, sharing) as policy:
+    around = Around(num_trajectories=run_settings_of(settings, choice).num_trajectories)
+    async with opened_policy(choice, setup.device_name, sharing, around) as policy:
         attempts = [policy_attempt(settings, choice, policy, order.screen)]
         setup = replace(setup, rules=choice.rules.value)
         return await sit(_plan(order, setup, device, lambda _: attempts, rows, sharing.measuring), tasks)

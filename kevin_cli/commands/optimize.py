@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from kevin_cli.show.final import ending_block
 from kevin_cli.show.live import Progress
 from kevin_cli.show.usage import sharing_line, usage_line
 from kevin_cli.tasks.names import task_name
-from kevin_cli.types import DeviceKind, Event, Hear, Policy, Target, Task, TaskReport
+from kevin_cli.types import DeviceKind, Event, Policy, Target, Task, TaskReport
 
 EXIT_CODES = {
     "faster": ExitCode.OK,
@@ -152,7 +152,13 @@ async def _search(order: Order, choice: Choice, session: Session, sharing: Shari
     """Open the policy, run the loop under its journal, write what was found."""
     run_settings = run_settings_of(order.settings, choice)
     progress = Progress(order.screen, session.task, run_settings, known=start, limit=session.report.roofline)
-    async with opened_policy(choice, session.report.device_name, sharing, progress.hear, order.screen.say) as policy:
+    asked_by = Around(
+        hear=progress.hear,
+        notice=order.screen.say,
+        num_trajectories=run_settings.num_trajectories,
+        roofline=session.report.roofline,
+    )
+    async with opened_policy(choice, session.report.device_name, sharing, asked_by) as policy:
         journal = _open_journal(order, session, policy, run_settings, start)
         sharing.log_to(journal.folder / DEVICE_LOG)
         branch = find_branch(order.settings, journal.folder, session.task, start)
@@ -215,16 +221,16 @@ async def opened_policy(
     choice: Choice,
     device_name: str,
     sharing: Sharing,
-    hear: Hear | None = None,
-    notice: Callable[[str], None] | None = None,
+    asked_by: Around,
 ) -> AsyncIterator[Policy]:
     """The chosen policy, with prompts that fit what it reads and name the device, closed whatever happens.
 
-    When it computes on the judge's device it is silent while something is measured there.
+    `asked_by`: what is around it but for the sharing. When it computes on the judge's device it is silent while
+    something is measured there.
     """
     setting = Setting(rules=choice.rules, device_name=device_name)
     render = renderer(choice.style, prompt_budget(choice.style, choice.context_tokens), setting)
-    around = Around(sharing=sharing if choice.shares_device else None, hear=hear, notice=notice)
+    around = replace(asked_by, sharing=sharing if choice.shares_device else None)
     policy = await choice.open(render, opens_think(choice.style), around)
     if choice.shares_device and isinstance(policy, Pausable):
         sharing.attach(policy)

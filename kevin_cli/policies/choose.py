@@ -75,7 +75,7 @@ def _embedded(why: str, device: DeviceKind, rules: Rules, seed: int) -> Choice:
     async def open_policy(render: Render, opens_think: bool, around: Around) -> Policy:
         from kevin_cli.policies.embedded.policy import EmbeddedPolicy
 
-        return EmbeddedPolicy(rules, seed)
+        return EmbeddedPolicy(rules, seed, around.num_trajectories, around.roofline)
 
     return _choice(open_policy, f"embedded proposer, no weights ({why})", style_for("", device))
 

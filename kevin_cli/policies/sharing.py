@@ -21,7 +21,7 @@ from typing import Protocol, runtime_checkable
 
 from kevin_cli.policies import intervals
 from kevin_cli.policies.intervals import Interval, Kind
-from kevin_cli.types import Hear
+from kevin_cli.types import Hear, Roofline
 
 PARK_POLL_S = 0.001
 
@@ -110,6 +110,10 @@ class Around:
     """Told in one line why nothing happens."""
     logprobs: bool = False
     """Whether completions shall carry token ids and log-probabilities, where the model can give them."""
+    num_trajectories: int = 1
+    """How many trajectories of a task ask it in turns."""
+    roofline: Roofline | None = None
+    """What the device allows for the one task that it is opened for, when that is known."""
 
 
 class Parking:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import re
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,3 +46,32 @@ class CudaPlan:
 
 
 Plan = CpuPlan | CudaPlan
+
+
+HEADLINE = "# kevin's embedded proposer, "
+WORDS = re.compile(r"(\w+)=(\w+)")
+
+
+def headline(plan: Plan) -> str:
+    """The first line of a candidate: its parameters, for people and for the turn after it."""
+    values = " ".join(f"{field.name}={getattr(plan, field.name)}" for field in fields(plan))
+    return f"{HEADLINE}{'C++' if isinstance(plan, CpuPlan) else 'CUDA'}: {values}\n"
+
+
+def plan_of(source: str) -> Plan | None:
+    """The parameters of an earlier candidate; `None` for one that somebody else wrote."""
+    first = source.split("\n", 1)[0]
+    if not first.startswith(HEADLINE):
+        return None
+    kind = CpuPlan if first.removeprefix(HEADLINE).startswith("C++") else CudaPlan
+    values = dict(WORDS.findall(first))
+    try:
+        return kind(**{field.name: _value(values[field.name], field.type) for field in fields(kind)})
+    except (KeyError, ValueError):
+        return None
+
+
+def _value(text: str, kind: Any) -> Any:
+    if kind == "bool":
+        return text == "True"
+    return int(text) if kind == "int" else text

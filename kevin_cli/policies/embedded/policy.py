@@ -13,21 +13,21 @@ from kevin_cli.policies.embedded.cpu import cpu_kernel
 from kevin_cli.policies.embedded.cuda import cuda_kernel
 from kevin_cli.policies.embedded.module import candidate
 from kevin_cli.policies.embedded.names import identifier
-from kevin_cli.policies.embedded.passes import is_costly
-from kevin_cli.policies.embedded.plan import CpuPlan, Plan
+from kevin_cli.policies.embedded.passes import is_costly, needs_rows, runs_across
+from kevin_cli.policies.embedded.plan import CpuPlan, Plan, headline, plan_of
 from kevin_cli.policies.embedded.reading import read
 from kevin_cli.policies.embedded.regions import Kernel, Step, steps
 from kevin_cli.policies.embedded.source import KernelSource
 from kevin_cli.policies.embedded.space import cells_of
-from kevin_cli.policies.embedded.tuning import Choice, Search, Shape, next_plan, replay
+from kevin_cli.policies.embedded.tuning import Choice, Search, Shape, Tried, next_plan
 from kevin_cli.policies.embedded.values import RefusedError, Value
-from kevin_cli.types import Completion, DeviceKind, Limits, Node, Rules, Task, Trajectory
+from kevin_cli.types import Completion, DeviceKind, Limits, Node, Roofline, Rules, Task, Trajectory
 
 
 def explain(task: Task, rules: Rules = Rules.LIBRARY) -> str | None:
     """Why it can't do this task, in one sentence; `None` when it can."""
     try:
-        _answer(Trajectory(task=task, index=0), rules, 0)
+        EmbeddedPolicy(rules).first(task)
     except RefusedError as refusal:
         return f"The embedded proposer cannot do this module: {refusal}."
     return None
@@ -46,25 +46,98 @@ def _written(task: Task, outputs: tuple[Value, ...], found: tuple[Step, ...], pl
 
 
 class EmbeddedPolicy:
-    """Implements `types.Policy`. `seed` leads the order of the less promising changes."""
+    """Implements `types.Policy`. `seed` leads the order of the less promising changes.
+
+    The trajectories of a run never propose the same: plans are shared out among `num_trajectories`, and what was
+    proposed is remembered for copies of a trajectory, which have the plans of the one they come from. `roofline`,
+    when it is known, is what the summaries measure a kernel by.
+    """
 
     name = "embedded"
 
-    def __init__(self, rules: Rules = Rules.LIBRARY, seed: int = 0) -> None:
+    def __init__(
+        self,
+        rules: Rules = Rules.LIBRARY,
+        seed: int = 0,
+        num_trajectories: int = 1,
+        roofline: Roofline | None = None,
+    ) -> None:
         self.rules = rules
         self.seed = seed
+        self.num_trajectories = num_trajectories
+        self.roofline = roofline
+        self._proposed: dict[tuple[str, str], tuple[int, int]] = {}
+        """Task and source -> the trajectory and the turn that proposed it."""
 
     async def propose(self, trajectory: Trajectory, limits: Limits) -> Completion:
         """One complete program and the sentence that explains it; a refusal is `finish_reason == "error"`."""
         try:
-            choice, source = _answer(trajectory, self.rules, self.seed)
+            answer = self._answer(trajectory)
         except RefusedError as refusal:
-            message = f"The embedded proposer cannot do this module: {refusal}."
-            return Completion(text="", finish_reason="error", model=self.name, error=message)
-        return Completion(text=f"{choice.reason}\n\n```python\n{source}```\n", finish_reason="stop", model=self.name)
+            return self._nothing(f"The embedded proposer cannot do this module: {refusal}.")
+        if answer is None:
+            return self._nothing("The embedded proposer has tried every change that it knows for this module.")
+        choice, source = answer
+        text = f"{choice.reason}\n\n```python\n{headline(choice.plan)}{source}```\n"
+        return Completion(text=text, finish_reason="stop", model=self.name)
+
+    def _nothing(self, why: str) -> Completion:
+        return Completion(text="", finish_reason="error", model=self.name, error=why)
+
+    def _answer(self, trajectory: Trajectory) -> tuple[Choice, str] | None:
+        search = self._search(trajectory)
+        choice = next_plan(tried_in(trajectory), search)
+        if choice is None:
+            return None
+        source = search.text(choice.plan)
+        self._proposed[trajectory.task.digest, source] = (trajectory.index, len(trajectory.turns))
+        return choice, source
+
+    def first(self, task: Task) -> str:
+        """The first candidate of a task. Raises `RefusedError` for what it can't do."""
+        search = self._search(Trajectory(task=task, index=0))
+        return search.text(next(search.starts()).plan)
+
+    def _search(self, trajectory: Trajectory) -> Search:
+        task = trajectory.task
+        outputs, found = _read(task, self.rules)
+
+        def is_taken(text: str) -> bool:
+            here = (trajectory.index, len(trajectory.turns))
+            return self._proposed.get((task.digest, text), here) != here
+
+        return Search(
+            is_cpu=task.contract.device is DeviceKind.CPU,
+            shape=_shape([step for step in found if isinstance(step, Kernel)]),
+            index=trajectory.index,
+            num_trajectories=self.num_trajectories,
+            seed=self.seed * 1_000_003 + trajectory.index + int(task.digest[:8] or "0", 16),
+            text=cache(partial(_written, task, outputs, found)),
+            is_taken=is_taken,
+            bound=bound_of(trajectory, self.roofline),
+        )
 
     async def close(self) -> None:
         """Nothing is held open."""
+
+
+def tried_in(trajectory: Trajectory) -> tuple[Tried, ...]:
+    """The earlier turns whose candidates are this proposer's."""
+    turns = [(turn, plan_of(turn.candidate.source)) for turn in trajectory.turns if turn.candidate]
+    return tuple(Tried(plan, turn.verdict) for turn, plan in turns if plan is not None)
+
+
+def bound_of(trajectory: Trajectory, roofline: Roofline | None) -> str:
+    """How near the best kernel is to what the device allows: `memory-bound at 61 % of the limit`."""
+    best = trajectory.best("eager")
+    found = best.verdict.against("eager") if best else None
+    if found is None:
+        return ""
+    time_us = found.candidate_timing.median_us
+    if roofline is not None:
+        return f"{roofline.limited_by}-bound at {100 * roofline.share(time_us):.0f} % of the limit"
+    num_bytes = trajectory.task.compulsory_bytes
+    return f"{num_bytes / time_us / 1e3:.0f} GB/s of what has to move" if num_bytes else ""
 
 
 def _read(task: Task, rules: Rules) -> tuple[tuple[Value, ...], tuple[Step, ...]]:
@@ -91,25 +164,11 @@ def _source(name: str, kernel: Kernel, plan: Plan) -> KernelSource:
     return cpu_kernel(name, kernel, plan) if isinstance(plan, CpuPlan) else cuda_kernel(name, kernel, plan)
 
 
-def _answer(trajectory: Trajectory, rules: Rules, seed: int) -> tuple[Choice, str]:
-    """The next plan of a trajectory and its source; earlier plans follow from their verdicts."""
-    task = trajectory.task
-    outputs, found = _read(task, rules)
-    text = cache(partial(_written, task, outputs, found))
-    search = Search(
-        is_cpu=task.contract.device is DeviceKind.CPU,
-        shape=_shape([step for step in found if isinstance(step, Kernel)]),
-        start=trajectory.index,
-        seed=seed * 1_000_003 + trajectory.index + int(task.digest[:8] or "0", 16),
-        text=text,
-    )
-    choice = next_plan(replay([turn.verdict for turn in trajectory.turns], search), search)
-    return choice, text(choice.plan)
-
-
 def _shape(kernels: list[Kernel]) -> Shape:
     """That of the kernel with the most work."""
     largest = max(kernels, key=lambda kernel: math.prod(kernel.program.space.sizes))
     program = largest.program
+    num_lanes = program.space.row_sizes[-1] if runs_across(program) else 0
     has_kept = program.num_passes > 2 and any(is_costly(cell) for cell in cells_of(program) if not cell.is_row)
-    return Shape(program.space.num_rows, program.space.num_columns, bool(program.reductions), has_kept)
+    space = program.space
+    return Shape(space.num_rows, space.num_columns, needs_rows(program), has_kept, num_lanes)

@@ -2,12 +2,15 @@
 
 Coordinate descent: from the best correct plan so far, change one parameter at a time, in the order in which
 changes usually pay. A turn that fails or is not faster is backed out, since the next change starts from the best
-plan again. No state is kept: the plans of earlier turns follow from their verdicts, so a resumed trajectory goes
-on as it would have. Deterministic in the task, the seed and the verdicts.
+plan again. No state is kept: the plans of earlier turns stand in their candidates, so a resumed or copied
+trajectory goes on as it would have. The plans of a task are shared out among the trajectories of a run, so that no
+two propose the same. Deterministic in the task, the seed and the verdicts.
 """
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -29,6 +32,8 @@ class Shape:
     has_reductions: bool
     has_kept: bool
     """Whether passes have something costly to hand on."""
+    num_lanes: int = 0
+    """Rows that lie beside each other in memory, where what is reduced is not contiguous; else 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,48 +52,68 @@ class Tried:
     verdict: Verdict
 
 
-def first_plan(is_cpu: bool, shape: Shape, start: int) -> Choice:
-    """Where a trajectory begins; `start` differs between trajectories."""
-    choices = _cpu_starts(shape) if is_cpu else _cuda_starts(shape)
-    return choices[start % len(choices)]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
     """What fixes a trajectory's search, apart from the verdicts."""
 
     is_cpu: bool
     shape: Shape
-    start: int
-    """Where it begins; differs between trajectories."""
+    index: int
+    """Of the trajectory."""
+    num_trajectories: int = 1
+    """How many share the plans of the task."""
     seed: int
     """Leads the order of pairs of changes."""
     text: Callable[[Plan], str]
     """The source that a plan gives: plans with the same source are the same turn."""
+    is_taken: Callable[[str], bool] = lambda text: False
+    """Whether another trajectory of this run has proposed a source already (copies in a beam share their plans)."""
+    bound: str = ""
+    """What limits the best kernel, in words: `memory-bound at 61 % of the limit`; empty when unknown."""
+
+    def starts(self) -> Iterator[Choice]:
+        """Where trajectories begin, the most promising first, each a different source."""
+        firsts = _cpu_starts(self.shape) if self.is_cpu else _cuda_starts(self.shape)
+        moves = (Choice(plan, f"Fuses everything. {why}") for plan, why in _moves(firsts[0].plan, self))
+        seen: set[str] = set()
+        for choice in itertools.chain(firsts, moves):
+            text = self.text(choice.plan)
+            if text not in seen:
+                seen.add(text)
+                yield choice
+
+    def is_own(self, text: str) -> bool:
+        """Whether a source is this trajectory's to propose; each has exactly one owner."""
+        if self.num_trajectories == 1:
+            return True
+        firsts = [self.text(choice.plan) for choice in itertools.islice(self.starts(), self.num_trajectories)]
+        digest = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+        owner = firsts.index(text) if text in firsts else digest % self.num_trajectories
+        return owner == self.index % self.num_trajectories
 
 
-def next_plan(history: Sequence[Tried], search: Search) -> Choice:
-    """The plan for the next turn, given every earlier one."""
-    if not history:
-        return first_plan(search.is_cpu, search.shape, search.start)
+def next_plan(history: Sequence[Tried], search: Search) -> Choice | None:
+    """The plan for the next turn, given every earlier one; `None` when there is nothing new to try."""
     best = best_of(history)
-    base = best.plan if best else _safest(search.is_cpu, search.shape)
+    past = _past(history, best, search.bound) if history else ""
     seen = {search.text(tried.plan) for tried in history}
-    past = _past(history, best)
-    if best is None and search.text(base) not in seen:
-        return Choice(base, f"{past}Falls back to the plainest kernel.")
-    for plan, why in _moves(base, search.shape, search.seed):
-        if search.text(plan) not in seen:
-            return Choice(plan, f"{past}{why}")
-    return Choice(base, f"{past}Every change has been tried: keeps the best kernel.")
+    for choice in _candidates(history, best, search):
+        text = search.text(choice.plan)
+        if text not in seen and search.is_own(text) and not search.is_taken(text):
+            return Choice(choice.plan, f"{past}{choice.reason}")
+    return None
 
 
-def replay(verdicts: Sequence[Verdict], search: Search) -> tuple[Tried, ...]:
-    """The plans of earlier turns, from their verdicts."""
-    history: list[Tried] = []
-    for verdict in verdicts:
-        history.append(Tried(next_plan(history, search).plan, verdict))
-    return tuple(history)
+def _candidates(history: Sequence[Tried], best: Tried | None, search: Search) -> Iterator[Choice]:
+    if not history:
+        yield from search.starts()
+        return
+    safest = _safest(search.is_cpu, search.shape)
+    if best is None:
+        yield Choice(safest, "Falls back to the plainest kernel.")
+    for plan, why in _moves(best.plan if best else safest, search):
+        yield Choice(plan, why)
+    yield from search.starts()
 
 
 def speed(verdict: Verdict) -> float:
@@ -106,24 +131,26 @@ def best_of(history: Sequence[Tried]) -> Tried | None:
     return best
 
 
-def _past(history: Sequence[Tried], best: Tried | None) -> str:
+def _past(history: Sequence[Tried], best: Tried | None, bound: str) -> str:
     """What the last turn showed, in a clause; a turn that did not pay is said to be backed out."""
     last = history[-1]
+    at = f", {bound}" if bound else ""
     if last.verdict.outcome is Outcome.INFRA:
         return "The last turn was not judged. "
     if not last.verdict.is_correct:
         return f"The last turn ended as {last.verdict.outcome}, so it is backed out. "
     if last is best:
-        return f"{speed(last.verdict):.2f} times eager is the best so far. "
-    return f"The last change gave {speed(last.verdict):.2f} times eager, no gain, and is backed out. "
+        return f"{speed(last.verdict):.2f} times eager is the best so far{at}. "
+    return f"The last change gave {speed(last.verdict):.2f} times eager, no gain, and is backed out{at}. "
 
 
-def _moves(base: Plan, shape: Shape, seed: int) -> Iterator[tuple[Plan, str]]:
+def _moves(base: Plan, search: Search) -> Iterator[tuple[Plan, str]]:
     """Changes of one parameter in the order of their promise; then seeded pairs of changes."""
+    shape = search.shape
     single = list(_cpu_moves(base, shape) if isinstance(base, CpuPlan) else _cuda_moves(base, shape))
     yield from single
     pairs = [(one, other) for one in single for other in single if one is not other]
-    random.Random(seed).shuffle(pairs)
+    random.Random(search.seed).shuffle(pairs)
     for (one, why), (other, _) in pairs:
         both = _merged(base, one, other)
         if both not in (base, one, other):
@@ -194,6 +221,8 @@ def _row_threads(num_columns: int, vector: int) -> int:
 
 
 def _cuda_starts(shape: Shape) -> list[Choice]:
+    if shape.num_lanes:
+        return _across_starts(shape)
     threads = _row_threads(shape.num_columns, 4) if shape.has_reductions else 256
     rows = 4 if shape.has_reductions and threads == 32 else 1
     plain = CudaPlan(threads=threads, rows=rows, split=_blocks_a_row(shape))
@@ -204,6 +233,19 @@ def _cuda_starts(shape: Shape) -> list[Choice]:
         Choice(
             replace(plain, keep="shared", items=2), f"Fuses everything: {how.replace('registers', 'shared memory')}."
         ),
+    ]
+
+
+def _across_starts(shape: Shape) -> list[Choice]:
+    """Each thread of a warp takes a row of its own, so that loads stay contiguous; warps share the columns."""
+    blocks = -(-shape.num_rows // 32)
+    split = max(1, min(528 // blocks, shape.num_columns // 64))
+    plain = CudaPlan(threads=512 if shape.num_columns >= 256 else 256, split=split)
+    how = "neighbouring threads take neighbouring rows, so that loads stay contiguous"
+    return [
+        Choice(plain, f"Fuses everything: {how}."),
+        Choice(replace(plain, threads=256), f"Fuses everything: {how}, 8 warps share the columns."),
+        Choice(replace(plain, threads=1024), f"Fuses everything: {how}, 32 warps share the columns."),
     ]
 
 
@@ -239,7 +281,7 @@ def _cuda_row_moves(base: CudaPlan, shape: Shape) -> Iterator[tuple[Plan, str]]:
         for rows in (8, 4, 2, 1):
             if rows != base.rows:
                 yield replace(base, rows=rows), f"{rows} rows a block, one warp each."
-    if shape.num_columns >= 1 << 14:
+    if shape.num_columns >= 1 << 14 or shape.num_lanes:
         for split in (2 * base.split, max(base.split // 2, 1), 1):
             if split != base.split:
                 yield replace(base, split=split), f"{split} blocks share a row."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kevin_cli.policies.embedded.plan import CpuPlan, CudaPlan, Plan
+from kevin_cli.policies.embedded.plan import CpuPlan, CudaPlan, Plan, headline, plan_of
 from kevin_cli.policies.embedded.policy import EmbeddedPolicy, explain, write
-from kevin_cli.policies.embedded.tuning import Search, Shape, Tried, best_of, next_plan, replay
+from kevin_cli.policies.embedded.tuning import Choice, Search, Shape, Tried, best_of, next_plan
 from kevin_cli.types import (
     Candidate,
     Comparison,
     Completion,
     Limits,
     Outcome,
+    Roofline,
     Rules,
     Task,
     Timing,
@@ -31,7 +33,7 @@ from tests.unit.embedded.modules import Body, task_of
 
 LIMITS = Limits(max_tokens=1000, temperature=0.0, timeout_s=10.0, seed=3)
 ROWS = Shape(num_rows=4096, num_columns=4096, has_reductions=True, has_kept=True)
-SEARCH = Search(is_cpu=True, shape=ROWS, start=0, seed=0, text=repr)
+SEARCH = Search(is_cpu=True, shape=ROWS, index=0, seed=0, text=repr)
 
 
 def _softmax_task(device: str = "cpu") -> Task:
@@ -59,12 +61,12 @@ def _failed(outcome: Outcome = Outcome.MISMATCH) -> Verdict:
     return Verdict(outcome=outcome, detail="")
 
 
-def _propose(trajectory: Trajectory) -> Completion:
-    return asyncio.run(EmbeddedPolicy().propose(trajectory, LIMITS))
+def _propose(trajectory: Trajectory, policy: EmbeddedPolicy | None = None) -> Completion:
+    return asyncio.run((policy or EmbeddedPolicy()).propose(trajectory, LIMITS))
 
 
-def _after(trajectory: Trajectory, verdict: Verdict) -> Trajectory:
-    completion = _propose(trajectory)
+def _after(trajectory: Trajectory, verdict: Verdict, policy: EmbeddedPolicy | None = None) -> Trajectory:
+    completion = _propose(trajectory, policy)
     candidate = Candidate(source=_source(completion), digest="")
     turn = Turn(index=len(trajectory.turns), completion=completion, candidate=candidate, verdict=verdict, feedback="")
     return trajectory.extended(turn)
@@ -85,9 +87,59 @@ def test_an_answer_is_one_sentence_and_one_program_that_defines_model_new(device
     assert names == ["ModelNew"]
 
 
-def test_trajectories_start_from_different_plans() -> None:
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_trajectories_of_a_run_never_propose_the_same(device: str) -> None:
+    """Whatever the verdicts, and in whatever order the trajectories advance."""
+    task = _softmax_task(device)
+    policy = EmbeddedPolicy(num_trajectories=4)
+    trajectories = [Trajectory(task=task, index=index) for index in range(4)]
+    for turn in range(4):
+        for index in (2, 0, 3, 1):
+            verdict = _correct(1.0 + 0.1 * ((turn * 7 + index * 3) % 5)) if (turn + index) % 3 else _failed()
+            trajectories[index] = _after(trajectories[index], verdict, policy)
+    sources = [turn.candidate.source for item in trajectories for turn in item.turns if turn.candidate]
+    assert len(set(sources)) == 16
+
+
+def test_what_a_trajectory_proposes_does_not_depend_on_how_fast_the_others_are() -> None:
     task = _softmax_task()
-    assert len({_propose(Trajectory(task=task, index=index)).text for index in range(3)}) == 3
+    alone = _after(Trajectory(task=task, index=1), _correct(1.2), EmbeddedPolicy(num_trajectories=2))
+    policy = EmbeddedPolicy(num_trajectories=2)
+    other = _after(Trajectory(task=task, index=0), _correct(1.5), policy)
+    other = _after(other, _correct(1.1), policy)
+    together = _after(Trajectory(task=task, index=1), _correct(1.2), policy)
+    assert together.turns == alone.turns
+    assert _propose(together, policy) == _propose(alone, EmbeddedPolicy(num_trajectories=2))
+
+
+def test_a_copy_of_a_trajectory_goes_on_from_its_parents_plans_with_something_else() -> None:
+    policy = EmbeddedPolicy(num_trajectories=2)
+    parent = _after(Trajectory(task=_softmax_task(), index=1), _correct(1.2), policy)
+    copy = replace(parent, index=3, parent=1, num_shared=1)
+    assert _propose(copy, policy).text != _propose(parent, policy).text
+    assert "1.20 times eager is the best so far" in _propose(copy, policy).text
+
+
+def test_when_nothing_new_is_left_it_says_so_instead_of_repeating() -> None:
+    trajectory = Trajectory(task=_softmax_task(), index=0)
+    search = replace(SEARCH, text=lambda plan: "the only source there is")
+    history = (Tried(CpuPlan(), _correct(1.2)),)
+    assert next_plan(history, search) is None
+    assert next_plan((), replace(search, is_taken=lambda text: True)) is None
+    assert _propose(trajectory).finish_reason == "stop"
+
+
+@pytest.mark.parametrize("plan", [CpuPlan(stream=True, block=256), CudaPlan(keep="shared", threads=64)])
+def test_the_parameters_of_a_candidate_are_read_back_from_its_first_line(plan: Plan) -> None:
+    assert plan_of(headline(plan) + "import torch\n") == plan
+    assert plan_of("import torch\n") is None
+
+
+def test_summaries_measure_a_kernel_by_the_roofline_where_it_is_known() -> None:
+    roofline = Roofline(limit_us=50.0, limited_by="memory", num_bytes=1, num_flops=0, bytes_per_s=1.0, flops_per_s=0.0)
+    policy = EmbeddedPolicy(roofline=roofline)
+    trajectory = _after(Trajectory(task=_softmax_task(), index=0), _correct(1.25), policy)
+    assert "memory-bound at 62 % of the limit" in _propose(trajectory, policy).text
 
 
 def test_the_same_trajectory_gives_the_same_answer() -> None:
@@ -104,26 +156,35 @@ def test_a_trajectory_never_repeats_a_plan_while_there_are_others() -> None:
 
 
 def _history(verdicts: list[Verdict]) -> tuple[Tried, ...]:
-    return replay(verdicts, SEARCH)
+    history: tuple[Tried, ...] = ()
+    for verdict in verdicts:
+        history = (*history, Tried(_next(history).plan, verdict))
+    return history
+
+
+def _next(history: tuple[Tried, ...]) -> Choice:
+    choice = next_plan(history, SEARCH)
+    assert choice is not None
+    return choice
 
 
 def test_a_failed_turn_is_backed_out() -> None:
     history = _history([_correct(1.5), _failed()])
-    choice = next_plan(history, SEARCH)
+    choice = _next(history)
     assert "backed out" in choice.reason
     assert _num_changes(history[0].plan, choice.plan) == 1
 
 
 def test_a_slower_turn_is_backed_out_and_a_faster_one_built_upon() -> None:
     slower = _history([_correct(1.5), _correct(1.2)])
-    assert _num_changes(slower[0].plan, next_plan(slower, SEARCH).plan) == 1
+    assert _num_changes(slower[0].plan, _next(slower).plan) == 1
     faster = _history([_correct(1.5), _correct(1.9)])
-    assert _num_changes(faster[1].plan, next_plan(faster, SEARCH).plan) == 1
-    assert "1.90 times" in next_plan(faster, SEARCH).reason
+    assert _num_changes(faster[1].plan, _next(faster).plan) == 1
+    assert "1.90 times" in _next(faster).reason
 
 
 def test_when_nothing_was_correct_it_falls_back_to_the_plainest_kernel() -> None:
-    choice = next_plan(_history([_failed(Outcome.BUILD_FAILED)]), SEARCH)
+    choice = _next(_history([_failed(Outcome.BUILD_FAILED)]))
     assert choice.plan == CpuPlan(keep=False, huge_pages=False)
 
 
