@@ -58,7 +58,7 @@ ELEMENTS = (
     _element("gate", "x * y", "v * y[i]", argument="tensor"),
 )
 ROWS = (
-    Operation(name="softmax", kind="row", torch="torch.softmax(x, dim=-1)", range="bounded", saturates=True),
+    Operation(name="softmax", kind="row", torch="torch.softmax(x, dim=-1)", range="bounded"),
     Operation(name="rms_norm", kind="row", torch="x * torch.rsqrt((x * x).mean(dim=-1, keepdim=True) + 1e-6)"),
     Operation(name="layer_norm", kind="row", torch="F.layer_norm(x, x.shape[-1:])"),
 )

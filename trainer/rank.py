@@ -35,6 +35,8 @@ def train(places: Places, socket: Path, seconds: float | None) -> int:
     from trainer.callbacks import Between, Log
     from trainer.grpo import Worker, build
 
+    if config.shard.kind == "zero3" and config.judge.device == "cpu":
+        without_shared_memory_kernels()
     model, encoder = load_model(config.model), make_encoder(config)
     engine, policy = make_engine(config, model, encoder)
     log = Log(config, places)
@@ -59,6 +61,14 @@ def train(places: Places, socket: Path, seconds: float | None) -> int:
         ended = {"step": trainer.state.global_step, "why": between.stopped, "is_fault": between.is_fault}
         write_whole(places.root / "ended.json", json.dumps(ended))
     return int(ExitCode.NOT_BETTER if between.is_fault else ExitCode.OK)
+
+
+def without_shared_memory_kernels() -> None:
+    """DeepSpeed on a CPU compiles an extension for its collectives when it starts: minutes, and two ranks that compile
+    at once have ended in SIGABRT. Gloo does without."""
+    import deepspeed
+
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 
 def _attach(engine: Engine, trainer: Any) -> None:

@@ -18,7 +18,7 @@ from trainer.metrics import Row
 from trainer.places import Places
 from trainer.pool_server import judge_settings, open_pool
 from trainer.rollouts import Group, roll_out
-from trainer.speakers import open_speaker
+from trainer.speakers import label_of, open_speaker
 from trainer.traces import Sample, from_runs, plain_samples, write_chat
 
 Say = Callable[[str], None]
@@ -109,7 +109,7 @@ async def evaluate_all(
     """
     out.mkdir(parents=True, exist_ok=True)
     file = out / "rows.jsonl"
-    speakers = {spec: await open_speaker(spec, config) for spec in policies}
+    speakers = {label_of(text): await open_speaker(text, config) for text in policies}
     try:
         async with open_pool(config, cache, (out.absolute(),)) as pool:
             size = config.judge.max_open_tasks
@@ -120,7 +120,7 @@ async def evaluate_all(
                 if stop_at is not None and began + longest > stop_at:
                     say("the time of this sitting is used up")
                     break
-                wishes = _wishes(policies, seeds, read_rows(file), ordered[at : at + size])
+                wishes = _wishes(list(speakers), seeds, read_rows(file), ordered[at : at + size])
                 for wish in wishes:
                     rows = await evaluate(wish, speakers[wish.policy], pool, config, out / "runs", file, trained)
                     say(f"{wish.policy}, seed {wish.seed}: {len(rows)} tasks")

@@ -35,8 +35,15 @@ class Speaker:
     engine: Any
 
 
-async def open_speaker(spec: str, config: Config) -> Speaker:
+def label_of(text: str) -> str:
+    """What rows and tables call it: the label, or the whole when there is none."""
+    return text.partition("=")[0]
+
+
+async def open_speaker(text: str, config: Config) -> Speaker:
     """Raises `UsageError` for what is not there, `EndpointError` for an endpoint that does not answer."""
+    label, equals, rest = text.partition("=")
+    spec = rest if equals else label
     device, rules = DeviceKind(config.judge.device), Rules(config.judge.rules)
     if spec == "plain":
         from trainer.plain import PlainPolicy

