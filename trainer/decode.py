@@ -83,7 +83,9 @@ class DecodingEngine:
             for start in range(0, len(entries), self._batch):
                 part = entries[start : start + self._batch]
                 async with exclusive(self._device):
-                    sampled = await asyncio.to_thread(self._decode, [request for request, _ in part])
+                    # In this thread: compiled CUDA graphs are bound to the one that made them. Nothing else of this
+                    # event loop has anything to do meanwhile, since everybody waits for tokens.
+                    sampled = self._decode([request for request, _ in part])
                 for (_, future), found in zip(part, sampled, strict=True):
                     if not future.done():
                         future.set_result(found)
@@ -98,7 +100,7 @@ class DecodingEngine:
         spy = _Sampling(limits.temperature)
         deadline = started + min(request.limits.timeout_s for request in requests)
         torch.manual_seed(sum(request.limits.seed for request in requests) % 2**31)
-        with torch.inference_mode():
+        with torch.no_grad():
             sequences = self._model.generate(
                 input_ids=ids,
                 attention_mask=mask,

@@ -120,10 +120,13 @@ async def evaluate_all(
                 if stop_at is not None and began + longest > stop_at:
                     say("the time of this sitting is used up")
                     break
-                wishes = _wishes(list(speakers), seeds, read_rows(file), ordered[at : at + size])
-                for wish in wishes:
-                    rows = await evaluate(wish, speakers[wish.policy], pool, config, out / "runs", file, trained)
-                    say(f"{wish.policy}, seed {wish.seed}: {len(rows)} tasks")
+                for label, speaker in speakers.items():
+                    # All seeds at once, so that an engine decodes them together.
+                    wishes = _wishes(label, seeds, read_rows(file), ordered[at : at + size])
+                    await asyncio.gather(
+                        *(evaluate(wish, speaker, pool, config, out / "runs", file, trained) for wish in wishes)
+                    )
+                    say(f"{label}: {sum(len(wish.tasks) for wish in wishes)} tasks and seeds")
                 longest = max(longest, time.monotonic() - began)
     finally:
         for speaker in speakers.values():
@@ -132,8 +135,8 @@ async def evaluate_all(
     return read_rows(file)
 
 
-def _wishes(policies: Sequence[str], seeds: Sequence[int], rows: list[Row], part: Sequence[Task]) -> list[Wish]:
-    found = [missing(rows, policy, seed, part) for seed in seeds for policy in policies]
+def _wishes(policy: str, seeds: Sequence[int], rows: list[Row], part: Sequence[Task]) -> list[Wish]:
+    found = [missing(rows, policy, seed, part) for seed in seeds]
     return [wish for wish in found if wish.tasks]
 
 

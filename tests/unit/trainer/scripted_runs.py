@@ -5,7 +5,7 @@ nothing is built. Also a program, for machines with GPUs:
 
     python tests/unit/trainer/scripted_runs.py --work DIR --kinds none zero3 fsdp2
 
-trains once with each way of sharding (of a preset, with --set) and holds losses and gradient norms of every step to those of the first.
+trains once with each way of sharding and holds losses and gradient norms of every step to those of the first.
 """
 
 from __future__ import annotations
