@@ -15,7 +15,7 @@ TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 EXAMPLE := kernels_examples/rms_norm/reference.py
 DEMO_OUT := build/demo
 
-.PHONY: help demo test lint gpu slow vllm clean
+.PHONY: help demo test lint gpu slow soak vllm clean
 .DELETE_ON_ERROR:
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make test   lint, types, import contracts and every quick test"
 	@echo "make lint   lint, types and import contracts only"
 	@echo "make slow   the tests left out of make test because they take long"
+	@echo "make soak   a hundred SIGKILLs during runs"
 	@echo "make gpu    the tests that need a CUDA device"
 	@echo "make vllm   the tests that need a vLLM server"
 	@echo "make clean  remove what the targets above made, the virtual environment included"
@@ -44,6 +45,9 @@ lint: $(VENV)/.dev
 
 slow: $(VENV)/.dev
 	$(PYTEST) tests -m "slow and not gpu and not vllm"
+
+soak: $(VENV)/.dev
+	KEVIN_KILLS=100 $(PYTEST) tests/soak -x
 
 gpu: $(VENV)/.dev
 	$(PYTEST) tests -m gpu

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from kevin_cli import __version__
-from kevin_cli.commands.verbs import apply, bench, check, completion, config, doctor, optimize, runs, show
+from kevin_cli.commands.verbs import apply, bench, check, completion, config, doctor, optimize, report, runs, show
 from kevin_cli.errors import ExitCode, KevinError
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ VERBS = {
     "check": check.command,
     "show": show.command,
     "apply": apply.command,
+    "report": report.command,
     "bench": bench.command,
     "doctor": doctor.command,
     "completion": completion.command,

@@ -273,6 +273,8 @@ class Timing:
     high_us: float
     """`low_us` and `high_us`: the 95 % bootstrap interval of the median."""
     num_samples: int
+    samples_us: tuple[float, ...] = ()
+    """The times themselves, in the order in which they were taken; empty where they were not kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -168,6 +168,8 @@ async def _search(order: Order, choice: Choice, session: Session, sharing: Shari
     run, output = journal.folder.resolve(), await _write(order.settings, session, result)
     block = ending_block(result, session.report, class_name=session.task.target.class_name, run=run, output=output)
     (order.screen.say if order.as_json else order.screen.result)(block)
+    if branch:
+        order.screen.say(f"in git: git log --graph {branch.name}")
     if (usage := total_usage(result.turns, run_settings.price)).num_prompt_tokens:
         order.screen.say(usage_line(usage))
     if line := sharing_line(sharing.log):

@@ -31,7 +31,8 @@ def summarise(samples_us: Sequence[float], seed: int) -> Timing:
     """Median and its 95 % interval. Raises `ValueError` for no samples, or times that are none."""
     values = _times(samples_us)
     low, high = _interval(_resampled_medians(values, seed))
-    return Timing(median_us=_median(values), low_us=low, high_us=high, num_samples=len(values))
+    samples_us = tuple(round(float(value), 3) for value in values)
+    return Timing(median_us=_median(values), low_us=low, high_us=high, num_samples=len(values), samples_us=samples_us)
 
 
 def compare(
