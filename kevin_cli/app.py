@@ -15,7 +15,20 @@ from typing import Annotated, Any
 import typer
 
 from kevin_cli import __version__
-from kevin_cli.commands.verbs import apply, bench, check, completion, config, doctor, optimize, report, runs, show
+from kevin_cli.commands.verbs import (
+    apply,
+    bench,
+    check,
+    completion,
+    config,
+    doctor,
+    models,
+    optimize,
+    report,
+    runs,
+    serve,
+    show,
+)
 from kevin_cli.errors import ExitCode, KevinError
 
 app = typer.Typer(
@@ -34,6 +47,8 @@ VERBS = {
     "apply": apply.command,
     "report": report.command,
     "bench": bench.command,
+    "serve": serve.command,
+    "models": models.command,
     "doctor": doctor.command,
     "completion": completion.command,
 }

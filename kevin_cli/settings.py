@@ -60,6 +60,20 @@ class Settings(BaseSettings):
     """A local model directory, or the name of a model behind `endpoint`; empty: see `policies.choose`."""
     endpoint: str = ""
     """Base URL of an OpenAI-compatible server."""
+    templates: Path | None = None
+    """A folder with prompt templates of the user's own."""
+    model_gpus: str = ""
+    """GPUs for the model, as nvidia-smi numbers them: `1,2`; empty: those that kernels do not need."""
+    kernel_gpus: str = ""
+    """The GPU on which kernels are timed; empty: the first that the model does not use."""
+    model_sleeps: bool = False
+    """vLLM gives its memory back while kernels are timed, instead of leaving some free; no flag of its own."""
+    vllm_python: str = ""
+    """Interpreter in which vLLM is installed; empty: this one, or that of the `vllm` on PATH."""
+    max_model_len: int | None = Field(None, gt=0)
+    """Prompt and answer together, of a server that kevin starts."""
+    quantization: str = ""
+    """How plain weights are quantised on loading by a server that kevin starts: `fp8`, `bitsandbytes`."""
     rules: Rules | None = None
     """`None`: `kernels` with a model trained on Kevin's protocol, `library` otherwise."""
     baseline: Literal["fastest", "eager"] = "fastest"

@@ -21,12 +21,11 @@ from kevin_cli import __version__
 from kevin_cli.commands import session as sessions
 from kevin_cli.commands.bench_attempts import Attempt, Judged, TaskJudge, given_attempts, policy_attempt
 from kevin_cli.commands.bench_files import BenchTask, find_tasks, unpack
-from kevin_cli.commands.optimize import opened_policy, run_settings_of
+from kevin_cli.commands.optimize import choose_model, opened_policy, run_settings_of
 from kevin_cli.commands.report import print_object
 from kevin_cli.commands.session import Order
 from kevin_cli.errors import ExitCode, InfraError, NothingToOptimizeError, UsageError
 from kevin_cli.harness.device import describe_device
-from kevin_cli.policies.choose import choose
 from kevin_cli.policies.sharing import Around, Sharing
 from kevin_cli.records import to_plain
 from kevin_cli.refine import bench_rows
@@ -95,6 +94,7 @@ async def _run(order: Order, tasks: Sequence[BenchTask], rows: Rows, candidates:
     """Open what all tasks share, and sit."""
     settings = order.settings
     target = Target(path="", class_name="", python=find_python(settings.python or None))
+    sessions.use_gpus(settings)
     device = sessions.find_device(settings, target, order.screen)
     setup = Setup(
         device=device.value,
@@ -106,13 +106,13 @@ async def _run(order: Order, tasks: Sequence[BenchTask], rows: Rows, candidates:
     if candidates is not None:
         plan = _plan(order, setup, device, lambda task: given_attempts(candidates, task, device, order.screen), rows)
         return await sit(plan, tasks)
-    choice = await choose(
-        settings.model or None, settings.endpoint or None, device=device, rules=settings.rules, seed=settings.seed
-    )
+    choice = await choose_model(settings, device)
+    for line in choice.plan:
+        order.screen.say(line)
     order.screen.say(f"model: {choice.reason}")
     sharing = Sharing()
-    around = Around(num_trajectories=run_settings_of(settings, choice).num_trajectories)
-    async with opened_policy(choice, setup.device_name, sharing, around) as policy:
+    around = Around(notice=order.screen.say, num_trajectories=run_settings_of(settings, choice).num_trajectories)
+    async with opened_policy(choice, setup.device_name, sharing, around, settings.templates) as policy:
         attempts = [policy_attempt(settings, choice, policy, order.screen)]
         setup = replace(setup, rules=choice.rules.value)
         return await sit(_plan(order, setup, device, lambda _: attempts, rows, sharing.measuring), tasks)

@@ -13,6 +13,7 @@ from typing import Any
 from kevin_cli.commands import probes
 from kevin_cli.commands import session as sessions
 from kevin_cli.commands.report import SCHEMA_VERSION, print_object
+from kevin_cli.commands.serve import wish_of
 from kevin_cli.commands.session import Order
 from kevin_cli.errors import ExitCode, KevinError
 from kevin_cli.harness.device import choose as choose_device
@@ -88,7 +89,9 @@ def _probe(order: Order, python: str) -> Iterator[Finding]:
 async def _model(settings: Settings) -> Finding:
     """Whether the configured model or endpoint is there."""
     try:
-        choice = await choose_policy(settings.model or None, settings.endpoint or None, device=DeviceKind.CPU)
+        choice = await choose_policy(
+            settings.model or None, settings.endpoint or None, device=DeviceKind.CPU, wish=wish_of(settings, "")
+        )
     except KevinError as error:
         return Finding("model", "missing", error.message, error.hint)
     return Finding("model", "ok", choice.reason)

@@ -10,6 +10,7 @@ from typing import Any
 
 from kevin_cli.commands import session as sessions
 from kevin_cli.commands.report import Ended, optimize_object, print_object
+from kevin_cli.commands.serve import wish_of
 from kevin_cli.commands.session import Order, Session
 from kevin_cli.errors import ExitCode, NothingToOptimizeError, UsageError
 from kevin_cli.harness.roofline import why_no_room
@@ -21,7 +22,7 @@ from kevin_cli.policies.sharing import Around, Pausable, Sharing
 from kevin_cli.refine.git_branch import Branch, Follower, read_branch, start_branch
 from kevin_cli.refine.journal import Journal, RecordedRun, continue_run, load_run, open_run
 from kevin_cli.refine.ledger import Price, read_price, total_usage
-from kevin_cli.refine.prompt import Setting, opens_think, prompt_budget, renderer
+from kevin_cli.refine.prompt import Setting, opens_think, prompt_budget, refuse_templates, renderer
 from kevin_cli.refine.result import RunResult
 from kevin_cli.refine.run import optimize as run_loop
 from kevin_cli.refine.settings import RunSettings
@@ -69,10 +70,11 @@ async def _optimize(order: Order, target: Target, start: RecordedRun | None = No
     refuse_unpackable(target)
     price_of(settings)
     refuse_unreachable(settings)
+    sessions.use_gpus(settings)
     device = sessions.find_device(settings, target, order.screen)
-    choice = await choose(
-        settings.model or None, settings.endpoint or None, device=device, rules=settings.rules, seed=settings.seed
-    )
+    choice = await choose_model(settings, device)
+    for line in choice.plan:
+        order.screen.say(line)
     try:
         return await _with_judge(order, target, device, choice, start)
     except NothingToOptimizeError as error:
@@ -158,7 +160,7 @@ async def _search(order: Order, choice: Choice, session: Session, sharing: Shari
         num_trajectories=run_settings.num_trajectories,
         roofline=session.report.roofline,
     )
-    async with opened_policy(choice, session.report.device_name, sharing, asked_by) as policy:
+    async with opened_policy(choice, session.report.device_name, sharing, asked_by, order.settings.templates) as policy:
         journal = _open_journal(order, session, policy, run_settings, start)
         sharing.log_to(journal.folder / DEVICE_LOG)
         branch = find_branch(order.settings, journal.folder, session.task, start)
@@ -218,19 +220,33 @@ def find_branch(settings: Settings, run: Path, task: Task, start: RecordedRun | 
     return start_branch(run, task) if settings.git else None
 
 
+async def choose_model(settings: Settings, device: DeviceKind) -> Choice:
+    """The policy that the settings ask for; a server of our own may be started for it later."""
+    refuse_templates(settings.templates)
+    return await choose(
+        settings.model or None,
+        settings.endpoint or None,
+        device=device,
+        rules=settings.rules,
+        seed=settings.seed,
+        wish=wish_of(settings, ""),
+    )
+
+
 @asynccontextmanager
 async def opened_policy(
     choice: Choice,
     device_name: str,
     sharing: Sharing,
     asked_by: Around,
+    templates: Path | None = None,
 ) -> AsyncIterator[Policy]:
     """The chosen policy, with prompts that fit what it reads and name the device, closed whatever happens.
 
     `asked_by`: what is around it but for the sharing. When it computes on the judge's device it is silent while
     something is measured there.
     """
-    setting = Setting(rules=choice.rules, device_name=device_name)
+    setting = Setting(rules=choice.rules, device_name=device_name, templates=templates)
     render = renderer(choice.style, prompt_budget(choice.style, choice.context_tokens), setting)
     around = replace(asked_by, sharing=sharing if choice.shares_device else None)
     policy = await choice.open(render, opens_think(choice.style), around)

@@ -67,8 +67,23 @@ class Judging:
 class Proposing:
     """Who proposes."""
 
-    model: Annotated[str | None, typer.Option(help="A model directory, or a name behind --endpoint.")] = None
+    model: Annotated[
+        str | None, typer.Option(help="kevin, a model directory, vllm:MODEL, serve:MODEL, or a name behind --endpoint.")
+    ] = None
     endpoint: Annotated[str | None, typer.Option(help="Base URL of an OpenAI-compatible server.")] = None
+
+
+class Gpus:
+    """Who computes where."""
+
+    model_gpus: Annotated[str | None, typer.Option(help="GPUs for the model: 1,2. Default: those left over.")] = None
+    kernel_gpus: Annotated[str | None, typer.Option(help="The GPU on which kernels are timed. Default: 0.")] = None
+
+
+class Wording:
+    """How the model is asked."""
+
+    templates: Annotated[Path | None, typer.Option(help="Folder with prompt templates of your own.")] = None
 
 
 class Searching:

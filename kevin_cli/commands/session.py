@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager, nullcontext
@@ -18,6 +19,7 @@ from kevin_cli.harness.examine import build_candidate
 from kevin_cli.harness.judge import JudgeSettings, LocalJudge
 from kevin_cli.harness.sandbox import Sandbox
 from kevin_cli.package.write import Finished
+from kevin_cli.policies.serving.gpus import find_gpus, read_indices, split_gpus
 from kevin_cli.settings import Settings, read
 from kevin_cli.show.baselines import baselines_table
 from kevin_cli.show.screen import Screen, open_screen
@@ -70,6 +72,24 @@ def find_device(settings: Settings, target: Target, screen: Screen) -> DeviceKin
     choice = choose_device(settings.device, target.python)
     screen.say(f"device: {choice.why}")
     return choice.kind
+
+
+def use_gpus(settings: Settings) -> None:
+    """Let this process and what it starts see the GPU for kernels first, then those of the model.
+
+    Raises `UsageError` for a GPU that is not there. Servers are given their GPUs by themselves.
+    """
+    if not settings.model_gpus and not settings.kernel_gpus:
+        return
+    count = len(find_gpus().gpus)
+    split = split_gpus(
+        count,
+        read_indices(settings.model_gpus, "--model-gpus", count),
+        read_indices(settings.kernel_gpus, "--kernel-gpus", count),
+    )
+    visible = dict.fromkeys([*split.kernels, *split.model])
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, visible))
 
 
 @asynccontextmanager

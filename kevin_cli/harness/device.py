@@ -69,17 +69,25 @@ def _hint(lack: str) -> str:
 
 
 def gpu_names() -> tuple[str, ...]:
-    """The NVIDIA GPUs that the driver shows, in its order; empty without driver or GPU."""
+    """The NVIDIA GPUs that CUDA sees, in its order; empty without driver or GPU."""
     import pynvml
 
     with contextlib.suppress(pynvml.NVMLError):
         pynvml.nvmlInit()
         try:
-            handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+            handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in _visible(pynvml.nvmlDeviceGetCount())]
             return tuple(_text(pynvml.nvmlDeviceGetName(handle)) for handle in handles)
         finally:
             pynvml.nvmlShutdown()
     return ()
+
+
+def _visible(count: int) -> list[int]:
+    """What CUDA_VISIBLE_DEVICES leaves, when it holds numbers."""
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    if not all(part.strip().isdigit() for part in listed):
+        return list(range(count))
+    return [int(part) for part in listed if int(part) < count]
 
 
 def _text(name: str | bytes) -> str:

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from kevin_cli.policies.answers import failed
 from kevin_cli.policies.dialect import Dialect
 from kevin_cli.policies.endpoint import Server, client, place
+from kevin_cli.policies.held import Held, ServerSwitch
 from kevin_cli.policies.progress import Told
-from kevin_cli.policies.quiet_server import QuietServer
 from kevin_cli.policies.request import Asked, FaultError, RefusedFieldError, request
 from kevin_cli.policies.retry import RECONNECT_S, Fault, wait_s
 from kevin_cli.policies.sharing import Around
@@ -70,7 +70,7 @@ class HttpPolicy:
         self._dialect = Dialect(sends_logprobs=wants, sends_token_wish=wants and server.model.owner == "vllm")
         self._client = client(server.endpoint, max_retries=0)
         self._count = ServerCount(server)
-        self._quiet = QuietServer(server, self._around.sharing)
+        self._held = Held(ServerSwitch(server), self._around.sharing)
         self._groups: dict[tuple[object, ...], list[_Waiter]] = {}
         self._work: set[asyncio.Task[None]] = set()
 
@@ -80,23 +80,23 @@ class HttpPolicy:
         told = Told(trajectory, self._around.hear, starts_reasoning=self._continues)
         try:
             async with asyncio.timeout(limits.timeout_s) as limit:
-                with self._quiet.extending(limit):
+                with self._held.extending(limit):
                     completion = await self._ask(messages, limits, told)
         except TimeoutError:
             completion = failed(self._server.model.name, f"no complete answer within {limits.timeout_s:g} s")
         return replace(completion, messages=messages, wall_s=time.monotonic() - start)
 
     async def pause(self) -> None:
-        await self._quiet.pause()
+        await self._held.pause()
 
     async def resume(self) -> None:
-        await self._quiet.resume()
+        await self._held.resume()
 
     async def close(self) -> None:
         for task in self._work:
             task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)
-        await self._quiet.close()
+        await self._held.close()
         await self._client.close()
 
     # --- questions that are the same ------------------------------------------------------------------
@@ -173,7 +173,7 @@ class HttpPolicy:
     async def _once(self, asked: Asked, told: Sequence[Told]) -> list[Completion]:
         if self._continues:
             asked = replace(asked, messages=(*asked.messages, Message("assistant", "<think>\n")), continues=True)
-        async with self._quiet.asking():
+        async with self._held.asking():
             return await request(self._client, self._server.model.name, asked, self._dialect, told)
 
     def _failure(self, fault: Fault) -> Completion:

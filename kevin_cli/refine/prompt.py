@@ -48,6 +48,19 @@ class Setting:
     """A folder with templates of the user's own."""
 
 
+def refuse_templates(folder: Path | None) -> None:
+    """Raises `UsageError` for a folder of the user's own that is not there or holds no template that is known."""
+    if folder is None:
+        return
+    known = sorted(path.name for path in _TEMPLATES.iterdir())
+    if not folder.is_dir():
+        raise UsageError(f"no folder of templates {folder}", f"copy from {_TEMPLATES} what you want to change")
+    strange = sorted(path.name for path in folder.iterdir() if path.suffix == ".j2" and path.name not in known)
+    if strange or not any((folder / name).is_file() for name in known):
+        what = f"{folder}/{strange[0]} is no prompt template" if strange else f"{folder} holds no prompt template"
+        raise UsageError(what, f"their names: {', '.join(known)}")
+
+
 def opens_think(style: Style) -> bool:
     """Whether the generation prompt ends in an opened `<think>`, for policies to see to."""
     return style is Style.KEVIN

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from kevin_cli.commands.options import Flags, Judging, Proposing, Searching, Talking, Where, takes
+from kevin_cli.commands.options import Flags, Gpus, Judging, Proposing, Searching, Talking, Where, Wording, takes
 
 
-@takes(Where, Searching, Proposing, Judging, Talking)
+@takes(Where, Searching, Proposing, Gpus, Wording, Judging, Talking)
 def command(
     folder: Annotated[Path, typer.Argument(help="Files in KernelBench's form, or folders with reference.py.")],
     candidates: Annotated[Path | None, typer.Option(help="Folder of programs named after their tasks.")] = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kevin_cli.commands.options import (
     Flags,
+    Gpus,
     Judging,
     Out,
     Proposing,
@@ -12,11 +13,12 @@ from kevin_cli.commands.options import (
     Talking,
     Target,
     Where,
+    Wording,
     takes,
 )
 
 
-@takes(Where, Searching, Proposing, Judging, Recording, Talking)
+@takes(Where, Searching, Proposing, Gpus, Wording, Judging, Recording, Talking)
 def command(target: Target, out: Out = None, *, flags: Flags) -> int:
     """Write a verified, faster extension for a PyTorch module."""
     from kevin_cli.commands import optimize

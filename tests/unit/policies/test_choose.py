@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kevin_cli.errors import EndpointError, UsageError
+from kevin_cli.errors import EndpointError, MachineError, UsageError
+from kevin_cli.policies.answers import ServedModel
 from kevin_cli.policies.choose import Choice, choose, style_for
 from kevin_cli.policies.embedded.policy import EmbeddedPolicy
+from kevin_cli.policies.endpoint import Server
+from kevin_cli.policies.serving import running
+from kevin_cli.policies.serving.own import Wish
 from kevin_cli.policies.sharing import Around
 from kevin_cli.types import DeviceKind, Message, Policy, Rules, Style, Trajectory
 
@@ -110,10 +116,38 @@ def test_an_incomplete_model_directory_is_a_clear_error(tmp_path: Path, without:
 
 
 def test_a_model_that_is_not_there_is_a_clear_error_with_the_ways_out() -> None:
-    for name in ("kevin-32b", "vllm", "/no/such/dir"):
+    for name in ("gpt", "vllm", "/no/such/dir"):
         with pytest.raises(UsageError, match="no model directory") as caught:
             chosen(name)
         assert "--endpoint" in caught.value.hint
+
+
+def test_kevin_without_weights_is_a_clear_error_before_anything_is_loaded(tmp_path: Path) -> None:
+    wish = Wish(cache=tmp_path, python=sys.executable)
+    with pytest.raises(MachineError, match="weights of cognition-ai/Kevin-32B") as caught:
+        asyncio.run(choose("kevin", None, device=DeviceKind.CUDA, wish=wish))
+    assert "hf download" in caught.value.hint
+
+
+def test_a_server_that_kevin_started_is_used(server: Any, models_reply: Callable[..., Any], tmp_path: Path) -> None:
+    server.models = [models_reply("Kevin-32B")]
+    mine = running.Running(
+        pid=os.getpid(),
+        started=running.started_at(os.getpid()),
+        model="cognition-ai/Kevin-32B",
+        served_name="Kevin-32B",
+        endpoint=server.url,
+    )
+    running.note(tmp_path, mine)
+    choice = asyncio.run(choose("kevin", None, device=DeviceKind.CUDA, wish=Wish(cache=tmp_path)))
+    assert "which kevin serve started" in choice.reason
+    assert choice.style is Style.KEVIN
+    assert choice.shares_device
+
+
+@pytest.mark.parametrize(("url", "shares"), [("http://127.0.0.1:8000/v1", True), ("https://api.example/v1", False)])
+def test_only_a_server_on_this_machine_shares_its_device(url: str, shares: bool) -> None:
+    assert Server(endpoint=url, model=ServedModel(name="m")).is_local is shares
 
 
 def test_a_file_is_no_model_directory(tmp_path: Path) -> None:
