@@ -122,7 +122,10 @@ def test_a_model_that_is_not_there_is_a_clear_error_with_the_ways_out() -> None:
         assert "--endpoint" in caught.value.hint
 
 
-def test_kevin_without_weights_is_a_clear_error_before_anything_is_loaded(tmp_path: Path) -> None:
+def test_kevin_without_weights_is_a_clear_error_before_anything_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kevin_cli.policies.serving.model_files._cached", lambda name: None)
     wish = Wish(cache=tmp_path, python=sys.executable)
     with pytest.raises(MachineError, match="weights of cognition-ai/Kevin-32B") as caught:
         asyncio.run(choose("kevin", None, device=DeviceKind.CUDA, wish=wish))
