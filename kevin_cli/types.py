@@ -160,14 +160,40 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InputRecipe:
+    """One argument of `forward`, as `--input` describes it: `x=randn(8,1024,dtype=bf16)`."""
+
+    name: str = ""
+    """The argument's name; empty for the next position."""
+    function: Literal["randn", "rand", "randint", "zeros", "ones", "full", "arange", "value"]
+    """The torch function that makes it; `value` for a plain value."""
+    shape: tuple[int, ...] = ()
+    dtype: str = "float32"
+    low: int = 0
+    high: int = 2
+    """For `randint`: values from `low` up to and without `high`. For `arange`: `high` without `low`."""
+    value: bool | int | float | str | None = None
+    """For `value` and `full`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What the user pointed at: a file and, when it is not `Model`, a class in it."""
+    """What the user pointed at: a name in a file, and how its inputs and weights are had."""
 
     path: str
     """Absolute path of the Python file."""
     class_name: str
+    """What the file binds: a class, a function, an instance, or `make_model()` for what a call returns."""
     python: str
     """Interpreter in which the file's imports resolve."""
+    submodule: str = ""
+    """A module inside of it: `encoder.layers.3.mlp`; empty for the whole."""
+    recipes: tuple[InputRecipe, ...] = ()
+    """The inputs, when they were given on the command line."""
+    inputs_from: str = ""
+    """`file.py:factory`, when the inputs come from elsewhere than `get_inputs` of the same file."""
+    weights: str = ""
+    """Absolute path of a checkpoint for the module (of the whole, when a submodule is meant)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +215,14 @@ class Task:
     digest: str
     """sha256 of everything that defines the task, in hex."""
     target: Target
+    form: Literal["class", "function", "instance"] = "class"
+    """`class`: candidates are constructed with `init`. Otherwise without arguments: of a function there is
+    nothing to construct, and an instance's construction is the user's own."""
+    shown_class: str = ""
+    """The class with which `source` ends, when it is not the target's `class_name`."""
+    attributes: tuple[tuple[str, str], ...] = ()
+    """Plain attributes of the module and its submodules, (`norm.eps`, `1e-05`): two modules of one class that
+    agree in these and in the shapes of their weights compute the same."""
     source: str
     """The module's source as the prompt shows it, up to the end of the class; no input factories."""
     init: Tree
@@ -197,6 +231,9 @@ class Task:
     """Keyword arguments of the constructor: a dict tree."""
     inputs: Tree
     """The arguments of `forward`: a tuple tree."""
+    keyword_names: tuple[str, ...] = ()
+    """Of the last arguments, where the module's `forward` takes them by keyword only. A candidate takes all by
+    position."""
     outputs: Tree
     output_specs: tuple[TensorSpec, ...]
     parameters: tuple[ParameterSpec, ...]
@@ -208,6 +245,11 @@ class Task:
     """The mode in which the module is verified; `eval()` unless the user's code says otherwise."""
     compulsory_bytes: int = 0
     """What any implementation must read and write in one call; 0 when nobody counted."""
+
+    @property
+    def class_name(self) -> str:
+        """The class that `source` shows last."""
+        return self.shown_class or self.target.class_name
 
 
 # --- what a policy does ----------------------------------------------------------------------------

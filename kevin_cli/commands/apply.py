@@ -173,7 +173,7 @@ def commit_package(winner: Winner, output: Path) -> str:
 async def _check(order: Order, winner: Winner) -> int:
     """0: the module is the same, nothing is in the way, and the kernel is verified again and still faster."""
     header = winner.run.header
-    target = sessions.find_target(optimize.target_text(header.task.target), order.settings)
+    target = sessions.recorded_target(header.task.target, order.settings)
     device = header.task.contract.device
     async with sessions.open_judge(order.settings, target, device, winner.final.rules) as judge:
         task = await sessions.lower_target(judge, target)

@@ -18,7 +18,7 @@ from kevin_cli.types import Candidate, Outcome, Rules, Stage, Target, Verdict
 def run(reference: str, candidate: Path, flags: Mapping[str, Any]) -> int:
     """0: correct; 1: not. Raises `KevinError` for what the user should read."""
     order = sessions.take_order(flags)
-    target = sessions.find_target(reference, order.settings)
+    target = sessions.find_target(reference, order)
     return sessions.run_to_end(_check(order, target, read_candidate(candidate)))
 
 

@@ -46,16 +46,12 @@ EXIT_CODES = {
 def run(target: str, flags: Mapping[str, Any]) -> int:
     """Returns the exit code. Raises `KevinError` for what the user should read."""
     order = sessions.take_order(flags)
-    return tell(order, _optimize(order, sessions.find_target(target, order.settings)))
+    return tell(order, _optimize(order, sessions.find_target(target, order)))
 
 
 def resume(order: Order, run: RecordedRun) -> int:
     """Go on with a recorded run, by the settings in `order`."""
-    return tell(order, _optimize(order, sessions.find_target(target_text(run.header.task.target), order.settings), run))
-
-
-def target_text(target: Target) -> str:
-    return f"{target.path}:{target.class_name}"
+    return tell(order, _optimize(order, sessions.recorded_target(run.header.task.target, order.settings), run))
 
 
 def tell(order: Order, story: Coroutine[Any, Any, Ended]) -> int:
@@ -168,7 +164,7 @@ async def _search(order: Order, choice: Choice, session: Session, sharing: Shari
         with progress, follower or nullcontext():
             result = await _loop(session, policy, run_settings, journal, start, progress, follower)
     run, output = journal.folder.resolve(), await _write(order.settings, session, result)
-    block = ending_block(result, session.report, class_name=session.task.target.class_name, run=run, output=output)
+    block = ending_block(result, session.report, class_name=session.task.class_name, run=run, output=output)
     (order.screen.say if order.as_json else order.screen.result)(block)
     if branch:
         order.screen.say(f"in git: git log --graph {branch.name}")

@@ -51,6 +51,16 @@ class Where:
     ] = None
 
 
+class Given:
+    """What the module is given."""
+
+    inputs: Annotated[str | None, typer.Option(help="file.py:factory that returns forward's arguments.")] = None
+    recipes: Annotated[
+        list[str] | None, typer.Option("--input", help="One argument: 'x=randn(8,1024,dtype=bf16)'; repeat it.")
+    ] = None
+    weights: Annotated[Path | None, typer.Option(help="A checkpoint to load into the module.")] = None
+
+
 class Judging:
     """What the judge holds a candidate to."""
 
@@ -153,6 +163,6 @@ def _options_of(group: type) -> list[inspect.Parameter]:
     ]
 
 
-Target = Annotated[str, typer.Argument(help="model.py or model.py:ClassName")]
+Target = Annotated[str, typer.Argument(help="model.py, model.py:Name, package.module:Name, model.py:Name::sub.module")]
 Run = Annotated[str, typer.Argument(help="A run's folder or id; default: the last one.")]
 Out = Annotated[Path | None, typer.Option(help="Folder in which <name>_kevin/ is written.")]

@@ -107,7 +107,7 @@ def replay(name: str, flags: Mapping[str, Any]) -> int:
 
 async def _replay(order: Order, run: RecordedRun) -> list[ReplayRow]:
     recorded, rows = run.header.task, []
-    target = sessions.find_target(optimize.target_text(recorded.target), order.settings)
+    target = sessions.recorded_target(recorded.target, order.settings)
     rules = next((turn.verdict.rules for turn in _programs(run).values()), None)
     if rules is None:
         raise UsageError(f"{run.id} has no program to judge", f"kevin show {run.id} shows its turns")

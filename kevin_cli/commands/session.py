@@ -7,12 +7,12 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from kevin_cli import tasks
-from kevin_cli.errors import MachineError, NothingToOptimizeError, StoppedError
+from kevin_cli.errors import MachineError, NothingToOptimizeError, StoppedError, TaskError
 from kevin_cli.harness.build.build import driver_capability
 from kevin_cli.harness.device import choose as choose_device
 from kevin_cli.harness.examine import build_candidate
@@ -23,6 +23,7 @@ from kevin_cli.policies.serving.gpus import find_gpus, read_indices, split_gpus
 from kevin_cli.settings import Settings, read
 from kevin_cli.show.baselines import baselines_table
 from kevin_cli.show.screen import Screen, open_screen
+from kevin_cli.tasks.target import NOTHING_GIVEN, Given, find_python
 from kevin_cli.types import Candidate, DeviceKind, Pause, Rules, Target, Task, TaskReport
 
 T = TypeVar("T")
@@ -38,6 +39,7 @@ class Order:
     settings: Settings
     screen: Screen
     as_json: bool
+    given: Given = NOTHING_GIVEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +62,23 @@ def take_order(flags: Mapping[str, Any]) -> Order:
     given = dict(flags)
     as_json = given.pop("as_json")
     screen = open_screen(quiet=given.pop("quiet"), verbose=given.pop("verbose"))
-    return Order(settings=read(given), screen=screen, as_json=as_json)
+    about = Given(
+        recipes=given.pop("recipes", None) or (),
+        inputs=given.pop("inputs", None) or "",
+        weights=given.pop("weights", None),
+    )
+    return Order(settings=read(given), screen=screen, as_json=as_json, given=about)
 
 
-def find_target(text: str, settings: Settings) -> Target:
-    return tasks.parse_target(text, settings.python or None)
+def find_target(text: str, order: Order) -> Target:
+    return tasks.parse_target(text, order.settings.python or None, order.given)
+
+
+def recorded_target(target: Target, settings: Settings) -> Target:
+    """The target of a recorded run, in the interpreter that is asked for now. Raises `TaskError` when it is gone."""
+    if not Path(target.path).is_file():
+        raise TaskError(f"there is no file {target.path} any more", "put it back where the run found it")
+    return replace(target, python=find_python(settings.python)) if settings.python else target
 
 
 def find_device(settings: Settings, target: Target, screen: Screen) -> DeviceKind:

@@ -43,7 +43,7 @@ def _replay(recorded: RecordedRun, screen: Screen) -> None:
     if result is None:
         screen.result(Text("the run was not finished: it was killed, or is still going on", style="bold yellow"))
         return
-    class_name = header.task.target.class_name
+    class_name = header.task.class_name
     screen.result(ending_block(result, header.report, class_name=class_name, run=recorded.folder, output=None))
 
 

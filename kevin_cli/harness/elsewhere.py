@@ -33,6 +33,8 @@ async def has_own_module(
     worker: WorkerSide, task: Task, reference: ReferenceSide, arenas: Arenas, hashes: dict[str, str]
 ) -> bool:
     """Load the user's module with the user's weights into a worker, and call it once. `False`: it can't be had."""
+    if task.form != "class" or task.keyword_names:
+        return False
     try:
         await worker.open(task, arenas)
         with tempfile.TemporaryDirectory() as folder:
@@ -47,5 +49,5 @@ async def has_own_module(
 
 def _write(folder: Path, task: Task) -> None:
     source = Path(task.target.path).read_text(encoding="utf-8")
-    (folder / "candidate.py").write_text(f"{source}\n\nModelNew = {task.target.class_name}\n", encoding="utf-8")
+    (folder / "candidate.py").write_text(f"{source}\n\nModelNew = {task.class_name}\n", encoding="utf-8")
     (folder / "manifest.json").write_text(NO_EXTENSIONS, encoding="utf-8")

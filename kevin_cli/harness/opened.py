@@ -64,7 +64,7 @@ async def start_reference(target: Target, device: DeviceKind) -> tuple[Reference
     """Start the reference with the user's file. Raises `TaskError`, `MachineError` or `InfraError`."""
     reference = await ReferenceSide.start(reference_launch(target.python))
     try:
-        return reference, await reference.describe(target.path, target.class_name, device.value)
+        return reference, await reference.describe(target, device.value)
     except ReferenceFault as fault:
         await reference.stop()
         raise as_error(fault) from fault

@@ -17,6 +17,8 @@ from kevin_cli.harness.faults import ReferenceFault, ReferenceLost, last_line
 from kevin_cli.harness.program import Launch, Program, Reply
 from kevin_cli.harness.steady import steady_environment
 from kevin_cli.harness.wire import LARGE_CAP_BYTES, ChannelClosed, DeadlineExceeded, Kind, ProtocolError
+from kevin_cli.records import to_plain
+from kevin_cli.types import Target
 
 READY_TIMEOUT_S = 120.0
 ASK_TIMEOUT_S = 180.0
@@ -63,8 +65,8 @@ class ReferenceSide:
     def is_running(self) -> bool:
         return self._program.is_running
 
-    async def describe(self, path: str, class_name: str, device: str) -> dict[str, Any]:
-        return await self._ask("describe", path=path, class_name=class_name, device=device)
+    async def describe(self, target: Target, device: str) -> dict[str, Any]:
+        return await self._ask("describe", target=to_plain(target), device=device)
 
     async def open(self, max_bytes: int) -> Arenas:
         reply = await self._exchange({"op": "open", "max_bytes": max_bytes}, ASK_TIMEOUT_S)

@@ -39,7 +39,7 @@ def record(task: Task, candidate: Candidate, verdict: Verdict, report: TaskRepor
         "schema_version": SCHEMA_VERSION,
         "kevin": __version__,
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
-        "class_name": task.target.class_name,
+        "class_name": task.class_name,
         "task": task.digest,
         "candidate": candidate.digest,
         **{key: plain[key] for key in kept},

@@ -114,7 +114,7 @@ def _fill(
     evidence = record(task, candidate, verdict, report)
     evidence["built_for"] = _copy_libraries(finished, draft, task, report) if finished else {}
     (draft / "kernel.py").write_text(candidate.source)
-    (draft / "__init__.py").write_text(INIT.format(name=task.name, class_name=task.target.class_name))
+    (draft / "__init__.py").write_text(INIT.format(name=task.name, class_name=task.class_name))
     (draft / "verification.json").write_text(json.dumps(evidence, indent=1, ensure_ascii=False) + "\n")
     (draft / "VERIFICATION.md").write_text(readable(evidence, task, verdict, report))
     _copy_runtime(draft)

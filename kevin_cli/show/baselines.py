@@ -18,7 +18,7 @@ def spec_text(spec: TensorSpec) -> str:
 def task_line(task: Task, device_name: str) -> Text:
     inputs = ", ".join(spec_text(spec) for spec in task.contract.inputs)
     where = f"{task.contract.device.value} ({device_name})" if device_name else task.contract.device.value
-    return Text.assemble((task.name, "bold"), f"  {task.target.class_name}({inputs}) on {where}")
+    return Text.assemble((task.name, "bold"), f"  {task.class_name}({inputs}) on {where}")
 
 
 def baselines_table(task: Task, report: TaskReport) -> RenderableType:

@@ -14,8 +14,10 @@ GENERIC_STEMS = frozenset({"reference", "__init__"})
 def task_name(target: Target) -> str:
     """The class's name when it was named, else the file's, else the folder's: `rms_norm`, `llama_mlp`."""
     path = Path(target.path)
+    if target.submodule:
+        return identifier(target.submodule)
     if target.class_name != "Model":
-        return identifier(target.class_name)
+        return identifier(target.class_name.removesuffix("()"))
     return identifier(path.parent.name if path.stem in GENERIC_STEMS else path.stem)
 
 

@@ -1,4 +1,7 @@
-"""`model.py`, `model.py:ClassName` and `--python` -> `types.Target`, with every quick check made.
+"""TARGET, `--python`, `--inputs`, `--input` and `--weights` -> `types.Target`, with every quick check made.
+
+TARGET is `model.py`, `model.py:Name` or `package.module:Name`, where Name is a class, a function, an instance
+or a call without arguments (`make_model()`); `::encoder.layers.3.mlp` after it means a module inside.
 
 The file is read and parsed here, never imported: a wrong path, a directory, a binary file or a misspelt
 class is told in milliseconds, before torch starts. What only running can tell (imports, inputs that don't
@@ -14,12 +17,14 @@ import shutil
 import stat
 import sys
 import tokenize
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
 from kevin_cli.errors import TaskError, UsageError
+from kevin_cli.tasks.dotted import find_module
+from kevin_cli.tasks.recipes import parse_recipe
 from kevin_cli.types import Target
 
 MAX_SOURCE_BYTES = 8 << 20
@@ -28,21 +33,64 @@ MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "pytorch_mo
 WEIGHT_SUFFIXES = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".onnx")
 
 
-def parse_target(text: str, python: str | None = None) -> Target:
-    """Find the file and the class that TARGET names. Raises `UsageError` with a hint for what is wrong.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the command line says besides TARGET."""
+
+    recipes: Sequence[str] = ()
+    """`--input`, each `x=randn(8,1024)`."""
+    inputs: str = ""
+    """`--inputs file.py:factory`."""
+    weights: Path | None = None
+
+
+NOTHING_GIVEN = Given()
+
+
+def parse_target(text: str, python: str | None = None, given: Given = NOTHING_GIVEN) -> Target:
+    """Find the file and the name that TARGET means. Raises `UsageError` with a hint for what is wrong.
 
     `python` is an interpreter, a name on PATH or a virtual environment's folder; `None` is this one.
     """
     interpreter = find_python(python)
-    file, class_name = _split(text)
+    whole, submodule = _split_submodule(text)
+    file, name = _split(whole, interpreter)
     source = _read(file)
+    target = _with_given(Target(path=str(file.resolve()), class_name=name or "Model", python=interpreter), given)
+    target = replace(target, submodule=submodule)
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:
         if interpreter == sys.executable:
             raise _syntax_fault(file, error) from error
-        return Target(path=str(file.resolve()), class_name=class_name or "Model", python=interpreter)
-    return Target(path=str(file.resolve()), class_name=_choose_class(file, tree, class_name), python=interpreter)
+        return target
+    needs_inputs = not (target.recipes or target.inputs_from)
+    return replace(target, class_name=_choose_name(file, tree, name, needs_inputs=needs_inputs))
+
+
+def _with_given(target: Target, given: Given) -> Target:
+    if given.recipes and given.inputs:
+        raise UsageError("--input and --inputs exclude each other", "describe the inputs in one of both ways")
+    recipes = tuple(map(parse_recipe, given.recipes))
+    names = [recipe.name for recipe in recipes if recipe.name]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f"--input gives {twice} twice", "give each argument once")
+    if given.weights is not None and not given.weights.is_file():
+        raise UsageError(f"there is no file {given.weights}", "give --weights a .safetensors or .pt checkpoint")
+    weights = str(given.weights.resolve()) if given.weights else ""
+    return replace(target, recipes=recipes, inputs_from=_inputs_file(given.inputs), weights=weights)
+
+
+def _inputs_file(text: str) -> str:
+    """`file.py:factory` with the file made absolute; `get_inputs` when no factory is named."""
+    if not text:
+        return ""
+    left, colon, right = text.rpartition(":")
+    file, name = (Path(left), right) if colon and not Path(text).exists() else (Path(text), "get_inputs")
+    if not name.isidentifier():
+        raise UsageError(f"{name!r} is not a function's name", "write --inputs file.py:make_inputs")
+    _read(file.expanduser())
+    return f"{file.expanduser().resolve()}:{name}"
 
 
 def find_python(text: str | None) -> str:
@@ -62,15 +110,32 @@ def find_python(text: str | None) -> str:
     return str(Path(found).absolute())
 
 
-def _split(text: str) -> tuple[Path, str | None]:
-    """`model.py:Net` apart, unless a file of that very name exists."""
+def _split_submodule(text: str) -> tuple[str, str]:
+    """`model.py:Net::encoder.mlp` -> `model.py:Net` and `encoder.mlp`."""
+    whole, colons, submodule = text.partition("::")
+    if colons and not all(part.isidentifier() or part.isdigit() for part in submodule.split(".")):
+        raise UsageError(f"{submodule!r} is not a module's path", "write it as named_modules() does: encoder.layers.3")
+    return whole, submodule
+
+
+def _split(text: str, python: str) -> tuple[Path, str | None]:
+    """`model.py:Net` or `package.module:Net` apart, unless a file of that very name exists."""
     path = Path(text).expanduser()
     left, colon, right = text.rpartition(":")
     if not colon or not left or path.exists():
         return path, None
-    if not right.isidentifier():
-        raise UsageError(f"{right!r} is not a class name", "write TARGET as model.py or model.py:ClassName")
-    return Path(left).expanduser(), right
+    if not right.removesuffix("()").isidentifier():
+        raise UsageError(
+            f"{right!r} is not a class name", "write TARGET as model.py, model.py:ClassName or model.py:make_model()"
+        )
+    file = Path(left).expanduser()
+    if not file.exists() and "/" not in left and not left.endswith(".py") and _is_dotted(left):
+        return find_module(left, python), right
+    return file, right
+
+
+def _is_dotted(text: str) -> bool:
+    return all(part.isidentifier() for part in text.split("."))
 
 
 def _read(file: Path) -> str:
@@ -154,19 +219,20 @@ class _Names:
     """A star import may bind anything."""
 
 
-def _choose_class(file: Path, tree: ast.Module, class_name: str | None) -> str:
+def _choose_name(file: Path, tree: ast.Module, name: str | None, *, needs_inputs: bool) -> str:
     if not tree.body:
         raise TaskError(f"{file} holds no code", FORM_HINT)
     names = _names(tree)
-    chosen = class_name or _default_class(file, names)
-    if chosen not in names.bound and not names.has_star:
+    chosen = name or _default_class(file, names)
+    if chosen.removesuffix("()") not in names.bound and not names.has_star:
         close = difflib.get_close_matches(chosen, names.modules or names.bound, n=1, cutoff=0.5)
         others = f"did you mean {file.name}:{close[0]}?" if close else _have_hint(file, names)
         raise TaskError(f"{file} has no class {chosen}", others)
-    if "get_inputs" not in names.bound and not names.has_star:
+    if needs_inputs and "get_inputs" not in names.bound and not names.has_star:
         raise TaskError(
             f"{file} has no get_inputs()",
-            f"add `def get_inputs():` that returns the list of arguments of {chosen}.forward",
+            f"add `def get_inputs():` that returns the list of arguments of {chosen}.forward, "
+            "or give --input 'x=randn(8,1024)' for each",
         )
     return chosen
 

@@ -12,6 +12,8 @@ import pytest
 
 from kevin_cli.harness import launch
 from kevin_cli.harness.wire import LARGE_CAP_BYTES, Channel, Frame, Kind
+from kevin_cli.records import to_plain
+from kevin_cli.types import Target
 
 pytestmark = pytest.mark.gpu
 
@@ -44,7 +46,11 @@ def test_nothing_changes_after_the_answer_to_draw(stratum: str) -> None:
 
     ask = Asked()
     try:
-        ask("describe", path=str(EXAMPLE), class_name="Model", device="cuda")
+        ask(
+            "describe",
+            target=to_plain(Target(path=str(EXAMPLE), class_name="Model", python=sys.executable)),
+            device="cuda",
+        )
         opened = ask("open", max_bytes=4 << 30)
         layout = opened.json()
         arenas = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kevin_cli.commands.options import (
     Flags,
+    Given,
     Gpus,
     Judging,
     Out,
@@ -18,7 +19,7 @@ from kevin_cli.commands.options import (
 )
 
 
-@takes(Where, Searching, Proposing, Gpus, Wording, Judging, Recording, Talking)
+@takes(Where, Given, Searching, Proposing, Gpus, Wording, Judging, Recording, Talking)
 def command(target: Target, out: Out = None, *, flags: Flags) -> int:
     """Write a verified, faster extension for a PyTorch module."""
     from kevin_cli.commands import optimize

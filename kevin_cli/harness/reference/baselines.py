@@ -29,7 +29,7 @@ class Baselines:
 
     def __init__(self, subject: Subject, slots: Slots) -> None:
         self._subject = subject
-        self._calls: dict[str, Call] = {"eager": subject.module}
+        self._calls: dict[str, Call] = {"eager": subject.by_position(subject.module)}
         self._arguments = [assemble(subject.input_tree, slots.inputs.views(slot)) for slot in range(slots.num_slots)]
         private = create_arena(slots.outputs.arena.num_bytes, str(subject.device))
         private.close_fd()
@@ -39,7 +39,7 @@ class Baselines:
     def prepare(self) -> list[list[str]]:
         """Compile; returns what is missing as [name, why]. The clock of the controller limits it."""
         missing = []
-        for name, call in (("eager", self._subject.module), ("compile", self._compiled())):
+        for name, call in (("eager", self._subject.by_position(self._subject.module)), ("compile", self._compiled())):
             try:
                 self._warm(call)
                 self._calls[name] = call
@@ -66,8 +66,7 @@ class Baselines:
         return flatten(self._subject.output_tree, call(*self._arguments[slot]))
 
     def _compiled(self) -> Call:
-        compiled: Call = torch.compile(self._subject.module)
-        return compiled
+        return self._subject.by_position(torch.compile(self._subject.module))
 
     def _warm(self, call: Call) -> None:
         with user_code("torch.compile", self._subject.path, where="reference"), torch.no_grad():

@@ -37,15 +37,19 @@ SAME_VALUES = frozenset(
 DROPOUTS = frozenset({"aten.dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default"})
 
 
-def trace(module: nn.Module, args: tuple[Any, ...]) -> tuple[Graph | None, str]:
+def trace(module: nn.Module, args: tuple[Any, ...], names: tuple[str, ...] = ()) -> tuple[Graph | None, str]:
     """The graph of `module(*args)`, or `None` and one line that says why there is none.
+
+    The last arguments go by keyword where there are `names` for them.
 
     `module` may be left unusable by the tracer (attributes that a forward sets); give it an own instance.
     """
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            program = torch.export.export(module, args, strict=False)
+            split = len(args) - len(names)
+            keywords = dict(zip(names, args[split:], strict=True))
+            program = torch.export.export(module, args[:split], keywords, strict=False)
             if any(_is_mutable(node) for node in program.graph.nodes):
                 program = program.run_decompositions({})
     except Exception as error:  # noqa: BLE001 - whatever the tracer or the user's code raises, the task stays usable

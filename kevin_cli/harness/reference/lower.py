@@ -8,11 +8,14 @@ forward that writes its inputs or gives random results) ends in a `TaskFault`.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 
+from kevin_cli.harness.reference.attributes import plain_attributes
+from kevin_cli.harness.reference.calls import invoke
 from kevin_cli.harness.reference.faults import TaskFault, describe_call, describe_value, signature_text, user_code
 from kevin_cli.harness.reference.graph import trace
 from kevin_cli.harness.reference.load import Loaded
@@ -37,20 +40,25 @@ def describe(loaded: Loaded, device: str) -> dict[str, Any]:
     init, init_keywords = _init_trees(loaded)
     torch.manual_seed(SEED)
     module = prepared(loaded, device)
-    tree, specs, args, other_args = _inputs(loaded, device)
-    outputs, output_specs = _outputs(loaded, module, args)
-    _check_fixed(loaded, module, other_args, outputs, output_specs)
+    attributes = plain_attributes(module)
+    drawn, other = _inputs(loaded, device)
+    outputs, output_specs = _outputs(loaded, module, drawn)
+    _check_fixed(loaded, module, other, outputs, output_specs)
     torch.manual_seed(SEED)
-    graph, note = trace(prepared(loaded, device), args)
+    graph, note = trace(prepared(loaded, device), drawn.args, drawn.names)
     return {
+        "form": loaded.form,
+        "shown_class": loaded.class_name,
+        "attributes": [list(pair) for pair in attributes],
         "source": prompt_source(loaded),
         "init": to_plain(init),
         "init_keywords": to_plain(init_keywords),
-        "inputs": to_plain(tree),
+        "inputs": to_plain(drawn.tree),
+        "keyword_names": list(drawn.names),
         "outputs": to_plain(outputs),
         "output_specs": [to_plain(spec) for spec in output_specs],
         "parameters": [to_plain(parameter) for parameter in parameter_specs(module)],
-        "contract": to_plain(Contract(device=DeviceKind(device), inputs=specs)),
+        "contract": to_plain(Contract(device=DeviceKind(device), inputs=drawn.specs)),
         "graph": None if graph is None else to_plain(graph),
         "graph_note": note,
         "training": False,
@@ -64,11 +72,23 @@ def prepared(loaded: Loaded, device: str) -> nn.Module:
         return module.to(device).eval()
 
 
-def run_forward(loaded: Loaded, module: nn.Module, args: tuple[Any, ...]) -> Any:
-    """`module(*args)` without gradients; whatever it raises becomes a `TaskFault`."""
-    hint = f"forward takes {signature_text(loaded.model_class.forward)}, get_inputs() gives {describe_call(args, {})}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """One set of arguments, taken apart."""
+
+    args: tuple[Any, ...]
+    names: tuple[str, ...]
+    """Of the last arguments: those that forward takes by keyword only."""
+    tree: Tree
+    specs: tuple[TensorSpec, ...]
+    tensors: tuple[torch.Tensor, ...]
+
+
+def run_forward(loaded: Loaded, module: nn.Module, drawn: Drawn) -> Any:
+    """Call the module without gradients; whatever it raises becomes a `TaskFault`."""
+    hint = f"forward takes {signature_text(loaded.forward)}, {loaded.drawn_by} gives {describe_call(drawn.args, {})}"
     with user_code("forward()", loaded.path, hint=hint), torch.no_grad():
-        return module(*args)
+        return invoke(module, drawn.args, drawn.names)
 
 
 def parameter_specs(module: nn.Module) -> tuple[ParameterSpec, ...]:
@@ -103,54 +123,43 @@ def _init_trees(loaded: Loaded) -> tuple[Tree, Tree]:
     return args, keywords
 
 
-def _inputs(
-    loaded: Loaded, device: str
-) -> tuple[Tree, tuple[TensorSpec, ...], tuple[Any, ...], tuple[Any, ...] | None]:
-    """Draw several times: the tree, the specs with their domains, the first draw and the last, if another."""
+def _inputs(loaded: Loaded, device: str) -> tuple[Drawn, Drawn | None]:
+    """Draw several times: the first draw, its specs with their domains, and the last, if there was another."""
     deadline = time.monotonic() + DRAWS_S
-    tree, tensors, args = _draw(loaded, device, 0)
-    seen: list[list[Sight | None]] = [[look(tensor) for tensor in tensors]]
-    forms = [spec_of(tensor) for tensor in tensors]
-    last: tuple[Any, ...] | None = None
+    first, last = _draw(loaded, device, 0), None
+    seen: list[list[Sight | None]] = [[look(tensor) for tensor in first.tensors]]
     while len(seen) < MAX_DRAWS and time.monotonic() < deadline:
-        again, others, last = _draw(loaded, device, len(seen))
-        if again != tree or [spec_of(tensor) for tensor in others] != forms:
+        last = _draw(loaded, device, len(seen))
+        if (last.tree, last.specs, last.names) != (first.tree, first.specs, first.names):
             raise TaskFault(
                 "get_inputs() gives other shapes, types or values beside the tensors on each call",
                 "a kernel is verified for fixed shapes: let only the contents of the tensors vary",
                 "inputs",
             )
-        seen.append([look(tensor) for tensor in others])
-    specs = tuple(spec_of(tensor, domain) for tensor, domain in zip(tensors, join(seen), strict=True))
-    return tree, specs, args, last
+        seen.append([look(tensor) for tensor in last.tensors])
+    specs = tuple(spec_of(tensor, domain) for tensor, domain in zip(first.tensors, join(seen), strict=True))
+    return replace(first, specs=specs), last
 
 
-def _draw(loaded: Loaded, device: str, seed: int) -> tuple[Tree, tuple[torch.Tensor, ...], tuple[Any, ...]]:
+def _draw(loaded: Loaded, device: str, seed: int) -> Drawn:
     torch.manual_seed(SEED + seed)
-    args, keywords = loaded.draw_inputs()
-    if keywords:
-        raise TaskFault(
-            f"forward takes {', '.join(keywords)} by keyword only",
-            "let forward take it by position too (remove the `*` before it)",
-            "inputs",
-        )
+    args, names = loaded.draw_inputs()
     with user_code(f"moving the inputs to {device}", loaded.path, where="inputs"):
         args = move(args, device)
     tree, tensors = flatten(args, "get_inputs()", "inputs")
-    return tree, tensors, args
+    return Drawn(args=args, names=names, tree=tree, specs=tuple(map(spec_of, tensors)), tensors=tensors)
 
 
-def _outputs(loaded: Loaded, module: nn.Module, args: tuple[Any, ...]) -> tuple[Tree, tuple[TensorSpec, ...]]:
-    _, tensors = flatten(args, "get_inputs()", "inputs")
-    versions = [tensor._version for tensor in tensors]
+def _outputs(loaded: Loaded, module: nn.Module, drawn: Drawn) -> tuple[Tree, tuple[TensorSpec, ...]]:
+    versions = [tensor._version for tensor in drawn.tensors]
     torch.manual_seed(SEED)
-    tree, results = flatten(run_forward(loaded, module, args), "the result of forward")
+    tree, results = flatten(run_forward(loaded, module, drawn), "the result of forward")
     if not results:
         raise TaskFault("forward returns no tensor", "return the tensor or tensors that the kernel should compute")
-    if versions != [tensor._version for tensor in tensors]:
+    if versions != [tensor._version for tensor in drawn.tensors]:
         raise TaskFault("forward writes into its inputs", "let it work on a copy: x = x.clone()")
     torch.manual_seed(SEED + 1)
-    _, again = flatten(run_forward(loaded, module, args), "the result of forward")
+    _, again = flatten(run_forward(loaded, module, drawn), "the result of forward")
     _check_repeatable(results, again)
     return tree, tuple(spec_of(tensor) for tensor in results)
 
@@ -158,14 +167,14 @@ def _outputs(loaded: Loaded, module: nn.Module, args: tuple[Any, ...]) -> tuple[
 def _check_fixed(
     loaded: Loaded,
     module: nn.Module,
-    args: tuple[Any, ...] | None,
+    drawn: Drawn | None,
     outputs: Tree,
     specs: tuple[TensorSpec, ...],
 ) -> None:
-    """Other inputs must give outputs of the same form. `args` is `None` when there was no time for a second draw."""
-    if args is None:
+    """Other inputs must give outputs of the same form. `drawn` is `None` when there was no time for a second draw."""
+    if drawn is None:
         return
-    tree, results = flatten(run_forward(loaded, module, args), "the result of forward")
+    tree, results = flatten(run_forward(loaded, module, drawn), "the result of forward")
     if tree != outputs or tuple(spec_of(tensor) for tensor in results) != specs:
         raise TaskFault(
             "the shape of forward's result, or a plain value in it, depends on the values of its inputs",

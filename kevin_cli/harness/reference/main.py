@@ -80,8 +80,15 @@ class Session:
         }
         return operations[body["op"]](**arguments), ()
 
-    def describe(self, path: str, class_name: str, device: str) -> Json:
-        loaded = load(path, class_name)
+    def describe(self, target: Json, device: str) -> Json:
+        loaded = load(
+            target["path"],
+            target["class_name"],
+            submodule=target["submodule"],
+            recipes=target["recipes"],
+            inputs_from=target["inputs_from"],
+            weights=target["weights"],
+        )
         description = describe(loaded, device)
         self._task = Task(Subject(loaded, description, device), description)
         self._blocks.begin()

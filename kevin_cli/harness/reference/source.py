@@ -12,6 +12,7 @@ names that are made at run time are not found.
 from __future__ import annotations
 
 import ast
+import inspect
 import site
 import sys
 import sysconfig
@@ -20,19 +21,41 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kevin_cli.harness.reference.load import PRIVATE_PACKAGE, Loaded
+from kevin_cli.harness.reference.importing import PRIVATE_PACKAGE
+from kevin_cli.harness.reference.load import Loaded
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def prompt_source(loaded: Loaded) -> str:
     """The self-contained text of the class, ending with the end of the class."""
-    shown = _Shown(root=loaded.class_name)
-    shown.add(loaded.module, loaded.module_source, [loaded.class_name])
+    if not loaded.module_source:
+        return f"import torch\nfrom torch import nn\n\n{_comment(loaded.note)}\n"
+    root = loaded.note if loaded.form == "function" else loaded.class_name
+    shown = _Shown(root=root)
+    shown.add(loaded.module, loaded.module_source, [root])
     imports = list(dict.fromkeys(shown.imports))
     future = [line for line in imports if line.startswith("from __future__")]
     head = "\n".join([*future, *(line for line in imports if line not in future)])
-    return "\n\n".join(part for part in [head, *shown.blocks] if part) + "\n"
+    return "\n\n".join(part for part in [head, *shown.blocks, _rest(loaded)] if part) + "\n"
+
+
+def _rest(loaded: Loaded) -> str:
+    """What stands below: a function's module, or how the instance in question is built."""
+    if loaded.form == "function":
+        names = [name for name in inspect.signature(loaded.forward).parameters if name != "self"]
+        arguments = ", ".join(names)
+        return (
+            f"class {loaded.class_name}(torch.nn.Module):\n    def forward(self, {arguments}):\n"
+            f"        return {loaded.note}({arguments})"
+        )
+    if loaded.form == "instance":
+        return _comment(f"The instance in question, which ModelNew() replaces:\n{loaded.note}")
+    return ""
+
+
+def _comment(text: str) -> str:
+    return "\n".join(f"# {line}".rstrip() for line in text.splitlines())
 
 
 @dataclass

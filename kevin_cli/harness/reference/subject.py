@@ -7,7 +7,7 @@ own). TF32 is left as the user's file set it: the module's own error is the erro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from kevin_cli.harness.arena import extent
+from kevin_cli.harness.reference.calls import invoke
 from kevin_cli.harness.reference.faults import user_code
 from kevin_cli.harness.reference.load import Loaded
 from kevin_cli.harness.reference.trees import Plain, assemble, flatten
@@ -31,6 +32,7 @@ class Subject:
         self.device = torch.device(device)
         self.training = bool(description["training"])
         self.input_tree: Plain = description["inputs"]
+        self.keyword_names = tuple(description.get("keyword_names", ()))
         self.output_tree: Plain = description["outputs"]
         self.input_specs: list[dict[str, Any]] = list(description["contract"]["inputs"])
         self.output_specs: list[dict[str, Any]] = list(description["output_specs"])
@@ -57,9 +59,15 @@ class Subject:
         """The same with a copy of the module, as it is; `inputs` may be written to."""
         torch.manual_seed(seed)
         with user_code("forward", self.path, where="reference"), torch.no_grad():
-            result = module(*assemble(self.input_tree, inputs))
+            result = invoke(module, assemble(self.input_tree, inputs), self.keyword_names)
             synchronize(self.device)
         return flatten(self.output_tree, result)
+
+    def by_position(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """`call` (the module, or a compiled one) as something that takes every input by position."""
+        if not self.keyword_names:
+            return call
+        return lambda *args: invoke(call, args, self.keyword_names)
 
     def restore_state(self, module: nn.Module) -> None:
         """Buffers as `keep_state` found them, in a module or in a copy of another precision."""

@@ -63,6 +63,8 @@ def forward_arguments(task: Task) -> tuple[str, ...]:
 
 def constructor_signature(task: Task) -> str:
     """The parameters of `__init__` after `self`, as source; annotations are dropped."""
+    if task.form != "class":
+        return ""
     method = _method(task, "__init__")
     if method is None:
         return "" if not task.init.items and not task.init_keywords.items else "*arguments, **keywords"
@@ -113,7 +115,7 @@ def _method(task: Task, name: str) -> ast.FunctionDef | None:
     except SyntaxError as error:
         raise RefusedError("the module's source does not parse") from error
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node.name == task.target.class_name:
+        if isinstance(node, ast.ClassDef) and node.name == task.class_name:
             methods = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == name]
             return methods[0] if methods else None
     return None

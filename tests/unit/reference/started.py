@@ -14,6 +14,8 @@ import torch
 
 from kevin_cli.harness.arena import Arena, open_arena, view
 from kevin_cli.harness.wire import LARGE_CAP_BYTES, Channel, Kind
+from kevin_cli.records import to_plain
+from kevin_cli.types import Target
 
 LAUNCH = Path(__file__).resolve().parents[3] / "kevin_cli" / "harness" / "launch.py"
 MODULES = Path(__file__).parent / "modules"
@@ -56,7 +58,8 @@ class Started:
 
     def describe(self, module: str) -> dict[str, Any]:
         path = str(MODULES / f"{module}.py")
-        self.description = self.ask("describe", path=path, class_name="Model", device="cpu")
+        target = Target(path=path, class_name="Model", python=sys.executable)
+        self.description = self.ask("describe", target=to_plain(target), device="cpu")
         return self.description
 
     def open(self, max_bytes: int = MAX_BYTES) -> dict[str, Any]:

@@ -5,11 +5,14 @@ On a GPU a poison that was still queued when `draw` had answered was once writte
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from kevin_cli.harness.reference import main
+from kevin_cli.records import to_plain
+from kevin_cli.types import Target
 
 MODULE = Path(__file__).parent / "modules" / "plain.py"
 
@@ -17,7 +20,8 @@ MODULE = Path(__file__).parent / "modules" / "plain.py"
 @pytest.fixture
 def session() -> main.Session:
     session = main.Session()
-    session.answer({"op": "describe", "path": str(MODULE), "class_name": "Model", "device": "cpu"})
+    target = Target(path=str(MODULE), class_name="Model", python=sys.executable)
+    session.answer({"op": "describe", "target": to_plain(target), "device": "cpu"})
     session.answer({"op": "open", "max_bytes": 1 << 24})
     return session
 

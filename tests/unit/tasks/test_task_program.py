@@ -12,7 +12,9 @@ import pytest
 
 from kevin_cli.harness import launch
 from kevin_cli.harness.wire import LARGE_CAP_BYTES, Channel, Frame, Kind
+from kevin_cli.records import to_plain
 from kevin_cli.tasks import lower, parse_target
+from kevin_cli.types import Target
 
 GOOD = """
 import torch
@@ -39,7 +41,8 @@ def reference() -> Iterator[Channel]:
 
 
 def describe(reference: Channel, path: Path, class_name: str = "Model") -> Frame:
-    reference.request({"op": "describe", "path": str(path), "class_name": class_name, "device": "cpu"})
+    target = Target(path=str(path), class_name=class_name, python=sys.executable)
+    reference.request({"op": "describe", "target": to_plain(target), "device": "cpu"})
     return reference.recv(timeout_s=120, cap_bytes=LARGE_CAP_BYTES)
 
 
