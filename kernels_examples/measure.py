@@ -1,16 +1,19 @@
 """Run `kevin optimize` on every example and write what came out, wins and losses alike.
 
     python kernels_examples/measure.py --device cpu [--baseline eager] [TASK ...] [-- MORE KEVIN OPTIONS]
+    python kernels_examples/measure.py --device cuda --jobs 4 --missing --sitting 480   # again until nothing is missing
 
 For each task the verified kernel is copied beside its reference (`kernel_cpu.py`, `kernel_cuda.py`; an older
 one is removed when there is no win), the numbers go to `results/<device>.json`, and RESULTS.md is written
-anew from all such files. Every number is the judge's second verdict on the winner, as `--json` reports it;
-nothing is measured here.
+anew from all such files, after every task: a sitting may end at any time, and `--missing` goes on with the
+tasks that have no row yet or whose reference has changed since. Every number is the judge's second verdict on
+the winner, as `--json` reports it; nothing is measured here.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import shlex
@@ -18,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import date
 from pathlib import Path
@@ -28,6 +32,8 @@ RESULTS = HERE / "results"
 REPORTED = (0, 1, 5, 6)
 """Exit codes of `kevin optimize` that come with an object on stdout (or with nothing to optimise)."""
 
+NOT_MEASURED = "not measured"
+
 Row = dict[str, Any]
 
 
@@ -36,16 +42,22 @@ def main() -> int:
     command = " ".join(["python kernels_examples/measure.py", *map(shlex.quote, sys.argv[1:])])
     path = RESULTS / f"{arguments.device}.json"
     lanes = ThreadPoolExecutor(arguments.jobs)
+    deadline = time.monotonic() + arguments.sitting
     try:
         tasks = arguments.tasks or task_names()
-        rows = [lanes.submit(measure, task, arguments.device, arguments.baseline, extra) for task in tasks]
+        tasks = [task for task in tasks if not (arguments.missing and is_measured(path, task))]
+        rows = [lanes.submit(measure_before, deadline, task, arguments, extra) for task in tasks]
         for done in as_completed(rows):
             row = done.result()
+            if row is None:
+                continue
             print(f"{row['task']}: {row['outcome']} {row['note']}", file=sys.stderr, flush=True)
             store(path, row | {"command": command})
             write_page()
     finally:
         lanes.shutdown(cancel_futures=True)
+    left = [task for task in tasks if not is_measured(path, task)]
+    print(f"{len(tasks) - len(left)} measured, {len(left)} left", file=sys.stderr)
     return 0
 
 
@@ -57,6 +69,9 @@ def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--baseline", choices=["eager", "fastest"], default="eager")
     help_text = "tasks at once: one starts and compiles while another holds the device; keep 1 on the CPU"
     parser.add_argument("--jobs", type=int, default=1, help=help_text)
+    parser.add_argument("--missing", action="store_true", help="only tasks without a row for their present reference")
+    help_text = "seconds after which no further task is begun; those that run are finished"
+    parser.add_argument("--sitting", type=float, default=math.inf, metavar="S", help=help_text)
     arguments = parser.parse_args(own)
     if unknown := [task for task in arguments.tasks if task not in task_names()]:
         parser.error(f"no example {unknown[0]}; there are {', '.join(task_names())}")
@@ -65,6 +80,24 @@ def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 def task_names() -> list[str]:
     return sorted(path.parent.name for path in HERE.glob("*/reference.py"))
+
+
+def reference_digest(task: str) -> str:
+    return hashlib.sha256((HERE / task / "reference.py").read_bytes()).hexdigest()[:16]
+
+
+def is_measured(path: Path, task: str) -> bool:
+    """Whether there is a row for this task as it is now."""
+    held = json.loads(path.read_text())["rows"] if path.exists() else []
+    rows = [row for row in held if row["task"] == task and row["outcome"] != NOT_MEASURED]
+    return any(row.get("reference", reference_digest(task)) == reference_digest(task) for row in rows)
+
+
+def measure_before(deadline: float, task: str, arguments: argparse.Namespace, extra: list[str]) -> Row | None:
+    """`None` when the sitting is over."""
+    if time.monotonic() >= deadline:
+        return None
+    return measure(task, arguments.device, arguments.baseline, extra) | {"reference": reference_digest(task)}
 
 
 def measure(task: str, device: str, baseline: str, extra: list[str]) -> Row:
@@ -78,7 +111,7 @@ def measure(task: str, device: str, baseline: str, extra: list[str]) -> Row:
             raise KeyboardInterrupt
         if done.returncode not in REPORTED or not done.stdout.strip():
             note = f"kevin optimize ended with exit code {done.returncode}"
-            return {"task": task, "date": date.today().isoformat(), "outcome": "not measured", "note": note}
+            return {"task": task, "date": date.today().isoformat(), "outcome": NOT_MEASURED, "note": note}
         answer = json.loads(done.stdout)
         keep_kernel(answer.get("output"), HERE / task / f"kernel_{device}.py")
         return row_of(task, answer)
