@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kevin_cli.policies.embedded.cpu_elements import FUNCTIONS, STORAGE, Elements
 from kevin_cli.policies.embedded.cpu_lanes import write_lanes
+from kevin_cli.policies.embedded.cpu_tiles import write_tiles
 from kevin_cli.policies.embedded.passes import (
     Pass,
     all_rows,
@@ -27,6 +28,7 @@ from kevin_cli.policies.embedded.regions import Kernel
 from kevin_cli.policies.embedded.source import Argument, KernelSource, Lines, input_argument, output_arguments
 from kevin_cli.policies.embedded.space import Cell, Store, cells_of
 from kevin_cli.policies.embedded.text import offset_text
+from kevin_cli.policies.embedded.tiles import product_in
 from kevin_cli.policies.embedded.traffic import note
 
 HUGE_BYTES = 4 << 20
@@ -58,6 +60,7 @@ class _Writer:
         self.elements = Elements(kernel)
         self.names = self.elements.names
         self.is_across = runs_across(kernel.program)
+        self.product = product_in(kernel.program)
         self.is_split = self._wants_split() and not self.is_across and not has_scans(kernel.program)
         self.passes = passes(
             self.program, lambda cell: plan.keep and not self.is_split and cell.dtype == "float32" and is_costly(cell)
@@ -77,8 +80,10 @@ class _Writer:
         pointers += [f"{STORAGE[item.dtype]}* __restrict__ {item.name}" for item in outputs]
         self.lines.open(f"static void {self.name}({', '.join(pointers)}, int num_threads) {{")
         self._huge_pages(outputs)
-        if self.is_across:
-            self.pieces |= write_lanes(self.lines, self.kernel, self.elements)
+        if self.product is not None:
+            self.pieces |= write_tiles(self.lines, self.kernel, self.elements, self.product)
+        elif self.is_across:
+            self.pieces |= write_lanes(self.lines, self.kernel, self.elements, self.plan.block << 8)
         elif self.is_split:
             self._split()
         else:

@@ -16,28 +16,28 @@ from kevin_cli.policies.embedded.space import Cell, Store
 from kevin_cli.policies.embedded.text import C_TYPES
 from kevin_cli.policies.embedded.values import kind_of
 
-CACHE_BYTES = 256 << 10
-"""A stretch of rows should stay in the core's own cache from pass to pass."""
 MIN_STRETCH, MAX_STRETCH = 32, 1024
 
 
-def write_lanes(lines: Lines, kernel: Kernel, elements: Elements) -> set[str]:
-    """The body of the function; gives the pieces of mathematics that it uses beside those of its cells."""
-    writer = _Lanes(lines, kernel, elements)
+def write_lanes(lines: Lines, kernel: Kernel, elements: Elements, cache_bytes: int) -> set[str]:
+    """The body of the function; a stretch of rows should stay in `cache_bytes` from pass to pass.
+
+    Gives the pieces of mathematics that it uses beside those of its cells."""
+    writer = _Lanes(lines, kernel, elements, cache_bytes)
     writer.write()
     return writer.pieces
 
 
-def stretch(num_columns: int, num_lanes: int) -> int:
+def stretch(num_columns: int, num_lanes: int, cache_bytes: int) -> int:
     """How many rows one task takes."""
     size = MAX_STRETCH
-    while size > MIN_STRETCH and (size * num_columns * 4 > CACHE_BYTES or size >= 2 * num_lanes):
+    while size > MIN_STRETCH and (size * num_columns * 4 > cache_bytes or size >= 2 * num_lanes):
         size //= 2
     return size
 
 
 class _Lanes:
-    def __init__(self, lines: Lines, kernel: Kernel, elements: Elements) -> None:
+    def __init__(self, lines: Lines, kernel: Kernel, elements: Elements, cache_bytes: int) -> None:
         self.lines = lines
         self.program = kernel.program
         self.space = kernel.program.space
@@ -45,7 +45,7 @@ class _Lanes:
         self.names = elements.names
         self.lane = elements.rows[-1]
         self.num_lanes = self.space.row_sizes[-1]
-        self.stretch = stretch(self.space.num_columns, self.num_lanes)
+        self.stretch = stretch(self.space.num_columns, self.num_lanes, cache_bytes)
         self.passes = passes(self.program, lambda cell: False)
         self.pieces: set[str] = set()
         self.held: set[Cell] = set()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from kevin_cli.policies.embedded.cpu_elements import STORAGE as CPU_STORAGE
 from kevin_cli.policies.embedded.cuda_elements import Elements
+from kevin_cli.policies.embedded.cuda_tiles import SIDE, Tiles
 from kevin_cli.policies.embedded.passes import (
     Pass,
     all_rows,
@@ -25,9 +26,11 @@ from kevin_cli.policies.embedded.plan import CudaPlan
 from kevin_cli.policies.embedded.regions import Kernel
 from kevin_cli.policies.embedded.source import Argument, KernelSource, Lines
 from kevin_cli.policies.embedded.space import Cell, cells_of
+from kevin_cli.policies.embedded.tiles import Product, product_in
 from kevin_cli.policies.embedded.traffic import note
 
 STORAGE = {**CPU_STORAGE, "bfloat16": "__nv_bfloat16", "float16": "__half"}
+TILE_THREADS = SIDE * SIDE
 LANES = 32
 """Rows that a block takes beside each other, where rows lie beside each other in memory."""
 SCAN_OPERATORS = {"sum": "Sum", "prod": "Product"}
@@ -56,7 +59,8 @@ class _Writer:
         self.launch: list[str] = []
         self.is_across = runs_across(kernel.program)
         self.has_scans = has_scans(kernel.program)
-        self.elements = Elements(kernel, 1 if self.is_across else plan.vector)
+        self.product = product_in(kernel.program)
+        self.elements = Elements(kernel, 1 if self.is_across or self.product else plan.vector)
         self.names = self.elements.names
         self.is_flat = not needs_rows(kernel.program)
         self.threads = self._threads()
@@ -83,7 +87,7 @@ class _Writer:
         return 1 if self.has_scans else max(min(self.plan.threads // LANES, LANES), 1)
 
     def _split(self) -> int:
-        if self.is_flat or self.has_scans:
+        if self.is_flat or self.has_scans or self.product:
             return 1
         return min(self.plan.split, self.num_vectors, 512 if self.is_across else self.plan.threads)
 
@@ -110,7 +114,9 @@ class _Writer:
     def source(self) -> KernelSource:
         inputs, outputs = self.elements.arguments()
         self.arguments = (*inputs, *outputs)
-        if self.is_flat:
+        if self.product is not None:
+            self._tiles(self.product)
+        elif self.is_flat:
             self._flat()
         elif self.split > 1:
             self._shared_rows()
@@ -119,6 +125,17 @@ class _Writer:
         dtypes = {cell.dtype for cell in cells_of(self.program)} | {item.dtype for item in self.arguments}
         code, pieces = self.lines.text(), frozenset(dtypes)
         return KernelSource(self.name, inputs, outputs, code, tuple(self._launches()), pieces, note(self.kernel))
+
+    # --- products -----------------------------------------------------------------------------------
+
+    def _tiles(self, product: Product) -> None:
+        self.elements.is_direct = True
+        micro = {8: 8, 4: 4}.get(self.plan.vector, 2)
+        tiles = Tiles(self.lines, self.program, self.elements, product, micro)
+        self._open(self.name, self.arguments, [], TILE_THREADS)
+        tiles.write()
+        self.lines.close()
+        self.blocks = self.scalar_blocks = tiles.num_blocks
 
     # --- no reductions -------------------------------------------------------------------------------
 
@@ -384,6 +401,7 @@ class _Writer:
             rows = self.rows_per_block
             block = f"dim3({self.plan.threads}, {rows})" if not self.is_flat and rows > 1 else str(self.plan.threads)
             block = self._lane_block() if self.is_across else block
+            block = str(TILE_THREADS) if self.product else block
             return lines + _launch(self.name, vector, self.blocks, self.scalar_blocks, block, names)
         for cell in self.program.reductions:
             name, count = self.names.of(cell), self.space.num_rows * self.split

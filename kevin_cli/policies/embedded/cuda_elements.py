@@ -51,6 +51,8 @@ class Elements:
         self.keep = "none"
         self.kept_row = ""
         self.guard = ""
+        self.is_direct = False
+        """Whether every access is written out from the tensor's start, without pointers to rows."""
         self.pointer_names: dict[tuple[str, tuple[int, ...], int], str] = {}
 
     @property
@@ -233,7 +235,7 @@ class Elements:
     def _loaded(self, cell: Cell) -> str:
         assert cell.access is not None
         assert cell.source is not None
-        if cell.is_row:
+        if cell.is_row or self.is_direct:
             more = place_terms(self.names, cell)
             element = f"{self.names.tensor(cell)}[{self._place(cell.access, self.columns)}{more}]"
         elif self._is_vector_load(cell):
@@ -277,7 +279,7 @@ class Elements:
         return f"{self._pointer(tensor, access)}[{place}]"
 
     def _lane_columns(self) -> tuple[str, ...]:
-        return (*self.columns[:-1], f"({self.columns[-1]} + lane)")
+        return self.columns if self.is_direct else (*self.columns[:-1], f"({self.columns[-1]} + lane)")
 
     def _place(self, access: Access, columns: tuple[str, ...]) -> str:
         text = offset_text(access, (*self._wide_rows(), *columns), 0)

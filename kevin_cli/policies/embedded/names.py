@@ -21,6 +21,9 @@ RESERVED = frozenset(
         *("block", "block_end", "chunk", "column", "kept", "lane", "thread", "vector", "output", "partial", "value"),
         *("begin", "end", "row", "task", "part", "main", "exp", "log", "tanh", "erf", "pow", "floor", "ceil", "round"),
         *("trunc", "sqrt", "sin", "cos", "abs", "expm1", "log1p", "std", "torch", "at", "c10", "y0", "y1", "j0", "j1"),
+        *("left", "right", "k", "i", "j", "tile", "results", "first_k", "first_left", "first_right", "num_left"),
+        *("num_right", "num_k", "my_left", "my_right", "start", "is_inside", "wanted", "is_active", "at", "lane_row"),
+        *(f"{name}_{place}" for name in ("row", "column") for place in range(9)),
         *("index", "item", "num_threads", "stream", "gamma", "min", "max", "fmax", "fmin", "not", "and", "or", "xor"),
     )
 )

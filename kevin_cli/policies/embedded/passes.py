@@ -13,6 +13,7 @@ from kevin_cli.policies.embedded.space import Cell, RowProgram, Store, cells_of
 
 MIN_LANES = 8
 """Rows beside each other from which on it pays to work on them together."""
+SHORT_COLUMNS = 64
 COSTLY = frozenset(
     ("exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "div", "sin", "cos", "tanh", "sigmoid", "erf", "pow")
 )
@@ -124,7 +125,7 @@ def runs_across(program: RowProgram) -> bool:
     loads = [cell.access for cell in cells_of(program) if cell.op == "load" and cell.access and not cell.is_row]
     along = sum(access.strides[-1] == 1 for access in loads)
     across = sum(access.strides[space.num_row_atoms - 1] == 1 for access in loads)
-    return across > along
+    return across > along or (along == 0 and space.num_columns <= SHORT_COLUMNS)
 
 
 def needs_rows(program: RowProgram) -> bool:

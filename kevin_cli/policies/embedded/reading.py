@@ -17,6 +17,7 @@ from kevin_cli.policies.embedded.composites import COMPOSITES
 from kevin_cli.policies.embedded.joins import sunk
 from kevin_cli.policies.embedded.names import attribute, identifier, input_sources
 from kevin_cli.policies.embedded.operations import FILLS, POINTWISE, REDUCTIONS, RESHAPES, SAME, SHAPES
+from kevin_cli.policies.embedded.products import PRODUCTS
 from kevin_cli.policies.embedded.space import contiguous_strides
 from kevin_cli.policies.embedded.values import (
     FLOATS,
@@ -44,12 +45,12 @@ CALLS = {
     "aten.conv2d.default": "F.conv2d",
     "aten.conv3d.default": "F.conv3d",
 }
-"""What always stays with torch under the `library` rule, and how it is called; others by their ATen names."""
+"""How what stays with torch is called; others by their ATen names."""
 DTYPES = frozenset((*FLOATS, *INTEGERS, "bool", "float64", "complex64", "complex128"))
 TORCH_NAMES = ("dtype", "layout", "memory_format")
 """Keyword arguments whose value is the name of something in `torch`."""
 CHANNELS_LAST = (0, 2, 3, 1)
-TABLES = (POINTWISE, REDUCTIONS, COMPOSITES, SHAPES)
+TABLES = (POINTWISE, REDUCTIONS, COMPOSITES, SHAPES, PRODUCTS)
 Read = Value | tuple[Value, ...]
 
 
@@ -126,7 +127,8 @@ class _Reader:
         return expand(constant(float(number) if dtype in FLOATS else number), shape)
 
     def _operation(self, node: Node) -> Read:
-        if node.op in CALLS or node.name in self.left:
+        stays = self.rules is Rules.LIBRARY and node.op in PRODUCTS
+        if stays or node.name in self.left:
             return self._call(node)
         try:
             return self._understood(node)

@@ -258,9 +258,10 @@ class _Placer:
         wanted = axes[detail.dim : detail.dim + rank] if detail.whole else axes
         place = self.place(places, wanted)
         bound = Bound(source.shape[detail.dim], detail.wraps)
-        cell = Cell("bounded", (place,), "int64", bound, None, None, place.is_row, place.level, "place")
-        key = (value, (*wanted, Axis((), 0, None)))
-        cell = self.cells.setdefault(key, cell)
+        cell = place
+        if not detail.is_safe:
+            cell = Cell("bounded", (place,), "int64", bound, None, None, place.is_row, place.level, "place")
+            cell = self.cells.setdefault((value, (*wanted, Axis(()))), cell)
         return self.place(source, (*axes[: detail.dim], Axis((), 0, cell), *axes[detail.dim + rank :]))
 
     def _window(self, value: Value, axes: Axes) -> Cell:

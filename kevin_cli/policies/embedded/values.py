@@ -91,6 +91,8 @@ class Pick:
     whole: bool
     wraps: bool = False
     """Whether negative places count from the end."""
+    is_safe: bool = False
+    """Whether places are known to lie inside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,13 +294,13 @@ def narrow(value: Value, dim: int, start: int, length: int) -> Value:
     return Value("narrow", (value,), shape, value.dtype, Slice(axis, start))
 
 
-def pick(value: Value, places: Value, dim: int, whole: bool, wraps: bool = False) -> Value:
+def pick(value: Value, places: Value, dim: int, whole: bool, wraps: bool = False, is_safe: bool = False) -> Value:
     """Entries at computed places; `Pick` says how."""
     if places.kind != "int":
         raise RefusedError(f"it looks up entries by {places.dtype} places")
     axis = dim % len(value.shape)
     shape = (*value.shape[:axis], *places.shape, *value.shape[axis + 1 :]) if whole else places.shape
-    return Value("pick", (value, places), shape, value.dtype, Pick(axis, whole, wraps))
+    return Value("pick", (value, places), shape, value.dtype, Pick(axis, whole, wraps, is_safe))
 
 
 def join(values: tuple[Value, ...], dim: int) -> Value:

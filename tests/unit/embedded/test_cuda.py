@@ -21,9 +21,9 @@ from kevin_cli.policies.embedded.reading import read
 from kevin_cli.policies.embedded.regions import Kernel, TorchCall, steps
 from kevin_cli.policies.embedded.source import KernelSource
 from kevin_cli.policies.embedded.values import Value
-from kevin_cli.types import Rules, Task
+from kevin_cli.types import Task
 from tests.unit.embedded.modules import Body, compiled_text, made, task_of, tensor_of, torch_call
-from tests.unit.embedded.test_numbers import CASES
+from tests.unit.embedded.test_numbers import CASES, OWN
 
 EMULATOR = Path(__file__).with_name("emulator.h")
 STORAGE = {"float32": "float", "int64": "int64_t", "bool": "bool"}
@@ -34,13 +34,18 @@ PLANS = {
     "part of a warp": CudaPlan(threads=8, rows=8, keep="shared", vector=1),
     "blocks share a row": CudaPlan(threads=64, split=3),
 }
+TILED = ("registers", "shared")
+"""Products in tiles differ by the vector only: the side of what a thread holds."""
 NAMES = (
     *("rms_norm_1", "rms_norm_127", "rms_norm_1000", "layer_norm", "group_norm", "softmax", "logsumexp", "gelu_chain"),
     *("masked_softmax", "cross_entropy", "mse", "gate", "channel_bias", "channels_last", "two_outputs", "pool"),
     *("conditions", "linear_tail", "activations", "channel_softmax", "column_stats", "middle_sum", "cumsum"),
     *("cumsum_across", "cumprod", "places", "joined", "rotary", "stacked", "max_pool", "avg_pool", "pool_1d"),
+    *("pairs", "far_pairs", "own_matmul", "own_bmm", "own_linear", "own_matvec", "own_conv", "own_conv_groups"),
+    *("own_depthwise", "own_conv1d", "own_conv3d", "own_transposed", "own_attention"),
     *("embedding", "gathered", "indexed", "turned", "instance_norm", "boundary", "flags"),
 )
+PAIRS = [(name, plan) for name in NAMES for plan in (TILED if CASES[name].rules is OWN else PLANS)]
 LAUNCH = re.compile(r"(\w+<\d+>)<<<(\d+), (.+?), 0, stream>>>\((.*)\);")
 
 
@@ -56,7 +61,7 @@ class Emulated:
 
     def __init__(self, name: str, label: str, plan: CudaPlan) -> None:
         self.module, task = _task(name)
-        self.outputs = read(task, Rules.LIBRARY).outputs
+        self.outputs = read(task, CASES[name].rules).outputs
         self.steps = steps(self.outputs, tuple(spec.strides for spec in task.output_specs))
         kernels = [step for step in self.steps if isinstance(step, Kernel)]
         self.sources = [cuda_kernel(f"{label}_{n}", kernel, plan) for n, kernel in enumerate(kernels)]
@@ -96,8 +101,8 @@ def _entry(source: KernelSource) -> str:
 def emulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[ctypes.CDLL, dict[tuple[str, str], Emulated]]:
     written = {
         (name, plan): Emulated(name, f"{name}_{number}", PLANS[plan])
-        for name in NAMES
-        for number, plan in enumerate(PLANS)
+        for name, plan in PAIRS
+        for number in (list(PLANS).index(plan),)
     }
     sources = [source for item in written.values() for source in item.sources]
     code = "".join(source.code + _entry(source) for source in sources)
@@ -105,8 +110,7 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[ctypes.CDLL, dic
     return compiled_text(text, tmp_path_factory.mktemp("cuda"), ("-O1",)), written
 
 
-@pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "plan"), PAIRS)
 def test_every_thread_does_its_part(
     name: str, plan: str, emulated: tuple[ctypes.CDLL, dict[tuple[str, str], Emulated]]
 ) -> None:

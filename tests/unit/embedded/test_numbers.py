@@ -12,11 +12,15 @@ import torch
 import torch.nn.functional as F
 
 from kevin_cli.policies.embedded.plan import CpuPlan
+from kevin_cli.types import Rules
 from tests.unit.embedded.modules import Body, Written, compiled, task_of
 
 SPLIT = CpuPlan(split=True, stream=True, chunk=256, block=128, keep=False)
 """Everything that the usual plan leaves out, in pieces small enough to have several."""
 PLANS = {"usual": CpuPlan(), "split": SPLIT}
+
+
+OWN = Rules.KERNELS
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,7 @@ class Case:
     body: Callable[..., Any]
     inputs: tuple[torch.Tensor, ...]
     parameters: dict[str, torch.Tensor] = field(default_factory=dict)
+    rules: Rules = Rules.LIBRARY
 
 
 def _random(*shape: int, seed: int = 0, scale: float = 1.0, offset: float = 0.0) -> torch.Tensor:
@@ -159,6 +164,46 @@ CASES: dict[str, Case] = {
         (_random(33, 64),),
         {"w": _random(32, 64), "b": _random(32)},
     ),
+    "pairs": Case(
+        lambda m, x, y: torch.exp(-0.1 * (x[:, None] - y[None]).pow(2).sum(-1)), (_random(37, 19), _random(50, 19))
+    ),
+    "far_pairs": Case(lambda m, x, y: (x[:, None] - y[None]).abs().amax(-1), (_random(37, 19), _random(50, 19))),
+    "own_matmul": Case(
+        lambda m, x, y: F.gelu((x * 2) @ y.t()) + m.b, (_random(70, 150), _random(90, 150)), {"b": _random(90)}, OWN
+    ),
+    "own_bmm": Case(lambda m, k, y: k @ (y + 1), (_random(3, 2, 33, 20), _random(2, 20, 40)), rules=OWN),
+    "own_linear": Case(
+        lambda m, x: F.relu(F.linear(x, m.w, m.b)) * 2,
+        (_random(3, 11, 33),),
+        {"w": _random(20, 33), "b": _random(20)},
+        OWN,
+    ),
+    "own_matvec": Case(lambda m, x: x @ m.w, (_random(33, 50),), {"w": _random(50)}, OWN),
+    "own_conv": Case(
+        lambda m, x: F.hardswish(F.conv2d(x, m.w, m.b, stride=2, padding=1)),
+        (_random(2, 3, 13, 11),),
+        {"w": _random(20, 3, 3, 3), "b": _random(20)},
+        OWN,
+    ),
+    "own_conv_groups": Case(
+        lambda m, x: F.conv2d(x, m.w, groups=2, dilation=2), (_random(2, 4, 13, 11),), {"w": _random(40, 2, 3, 3)}, OWN
+    ),
+    "own_depthwise": Case(
+        lambda m, x: F.conv2d(x, m.w, padding=1, groups=4), (_random(2, 4, 13, 11),), {"w": _random(4, 1, 3, 3)}, OWN
+    ),
+    "own_conv1d": Case(lambda m, x: F.conv1d(x, m.w), (_random(2, 5, 40),), {"w": _random(17, 5, 4)}, OWN),
+    "own_conv3d": Case(lambda m, x: F.conv3d(x, m.w), (_random(1, 2, 6, 7, 8),), {"w": _random(16, 2, 3, 2, 3)}, OWN),
+    "own_transposed": Case(
+        lambda m, x: F.conv_transpose2d(x, m.w, m.b, stride=2, padding=1, output_padding=1),
+        (_random(2, 3, 7, 5),),
+        {"w": _random(3, 18, 3, 3), "b": _random(18)},
+        OWN,
+    ),
+    "own_attention": Case(
+        lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        (_random(2, 3, 20, 16), _random(2, 3, 20, 16, seed=1), _random(2, 3, 20, 16, seed=2)),
+        rules=OWN,
+    ),
     "conv_tail": Case(
         lambda m, x: F.relu(F.conv2d(x, m.w)) + m.b,
         (_random(2, 3, 9, 9),),
@@ -177,6 +222,11 @@ SPECIAL = (
 )
 
 
+def plans_of(name: str) -> tuple[str, ...]:
+    """Products in tiles have one form only."""
+    return ("usual",) if CASES[name].rules is OWN else tuple(PLANS)
+
+
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Body, Written]]:
     """Every case under every plan, compiled together."""
@@ -184,7 +234,10 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Body, W
     for name, case in CASES.items():
         module = Body(case.body, **case.parameters)
         for plan_name, plan in PLANS.items():
-            result[f"{name}-{plan_name}"] = (module, Written(task_of(module, case.inputs), f"{name}_{plan_name}", plan))
+            result[f"{name}-{plan_name}"] = (
+                module,
+                Written(task_of(module, case.inputs), f"{name}_{plan_name}", plan, case.rules),
+            )
     compiled([written for _, written in result.values()], tmp_path_factory.mktemp("kernels"))
     return result
 
@@ -203,8 +256,7 @@ def _rms_error(value: torch.Tensor, truth: torch.Tensor) -> float:
     return float((value.double() - truth).pow(2).mean().sqrt())
 
 
-@pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "plan"), [(name, plan) for name in CASES for plan in plans_of(name)])
 def test_a_kernel_is_as_exact_as_torch(name: str, plan: str, kernels: dict[str, tuple[Body, Written]]) -> None:
     module, written = kernels[f"{name}-{plan}"]
     inputs = CASES[name].inputs
