@@ -7,6 +7,7 @@ A convolution looks its windows up by computed places; places outside of the inp
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 
 from kevin_cli.policies.embedded.composites import softmax
@@ -61,7 +62,7 @@ def _each(value: Dims, rank: int) -> tuple[int, ...]:
     return given * rank if len(given) == 1 else given
 
 
-def _windows(x: Value, places: list[tuple[Value, Value | None]]) -> Value:
+def _windows(x: Value, places: Sequence[tuple[Value, Value | None]]) -> Value:
     """The last dimensions looked up by places [out, window]: (..., out, window, out, window, ...), zero outside."""
     rank = len(places)
     lead = len(x.shape) - rank
