@@ -4,8 +4,10 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+VLLM_PIP = $(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 QUICK := not gpu and not vllm and not slow
 
@@ -52,11 +54,11 @@ soak: $(VENV)/.dev
 gpu: $(VENV)/.dev
 	$(PYTEST) tests -m gpu
 
-vllm: $(VENV)/.dev
-	$(PYTEST) tests -m vllm
+vllm: $(VLLM_VENV)/.ready
+	$(VLLM_VENV)/bin/python -m pytest tests/vllm -m vllm -v -rA
 
 clean:
-	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(VLLM_VENV) build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 # torch first and by name: on a machine without a GPU the CPU build, never the CUDA build of several GB.
 $(VENV)/.torch: constraints.txt
@@ -67,6 +69,17 @@ $(VENV)/.torch: constraints.txt
 	else \
 		$(PIP) torch==$(TORCH_VERSION)+cpu || $(PIP) --index-url $(TORCH_CPU_INDEX) torch==$(TORCH_VERSION)+cpu; \
 	fi
+	touch $@
+
+# vLLM for a CPU, in an environment of its own: four GB, and packaging under the GPL, so nothing else ever uses it.
+# On a machine with a GPU name the environment of a vLLM that is there: make vllm VLLM_VENV=...
+$(VLLM_VENV)/.ready: tests/vllm/requirements.txt
+	test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_PIP) torch==$(TORCH_VERSION)+cpu || $(VLLM_PIP) --index-url $(TORCH_CPU_INDEX) torch==$(TORCH_VERSION)+cpu
+	$(VLLM_PIP) --requirement tests/vllm/requirements.txt
+	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec triton
+	$(VLLM_VENV)/bin/python tests/vllm/prepare.py
+	$(VLLM_PIP) --editable '.[sandbox]' 'pytest>=8.4' 'pytest-timeout>=2.4'
 	touch $@
 
 $(VENV)/.user: $(VENV)/.torch pyproject.toml

@@ -91,8 +91,8 @@ class Settings(BaseSettings):
     """Money for the whole search; needs `price`."""
     price: str = ""
     """What a million tokens cost, `PROMPT,COMPLETION`, in any currency; empty: money is not counted."""
-    completion_tokens: int = Field(16384, gt=0)
-    """Limit of one completion; no flag of its own."""
+    completion_tokens: int | None = Field(None, gt=0)
+    """Limit of one completion; `None`: what goes with the model (Kevin: 22528). No flag of its own."""
     isolation: Isolation = Isolation.PROCESS
     """The weakest containment that is acceptable."""
     git: bool = True

@@ -22,7 +22,15 @@ from kevin_cli.policies.sharing import Around, Pausable, Sharing
 from kevin_cli.refine.git_branch import Branch, Follower, read_branch, start_branch
 from kevin_cli.refine.journal import Journal, RecordedRun, continue_run, load_run, open_run
 from kevin_cli.refine.ledger import Price, read_price, total_usage
-from kevin_cli.refine.prompt import Setting, opens_think, prompt_budget, refuse_templates, renderer
+from kevin_cli.refine.prompt import (
+    Setting,
+    answer_budget,
+    answer_timeout_s,
+    opens_think,
+    prompt_budget,
+    refuse_templates,
+    renderer,
+)
 from kevin_cli.refine.result import RunResult
 from kevin_cli.refine.run import optimize as run_loop
 from kevin_cli.refine.settings import RunSettings
@@ -264,7 +272,7 @@ def price_of(settings: Settings) -> Price | None:
 
 def run_settings_of(settings: Settings, choice: Choice) -> RunSettings:
     is_beam = settings.search == "beam"
-    run_settings = RunSettings(
+    return RunSettings(
         style=choice.style,
         search=settings.search,
         num_turns=settings.turns or (8 if is_beam else 4),
@@ -274,14 +282,14 @@ def run_settings_of(settings: Settings, choice: Choice) -> RunSettings:
         until=read_until(settings.until) if settings.until else None,
         turn_limit=settings.max_turns,
         baseline=settings.baseline,
-        max_tokens=settings.completion_tokens,
+        max_tokens=settings.completion_tokens or answer_budget(choice.style),
+        turn_timeout_s=settings.timeout or answer_timeout_s(choice.style),
         seed=settings.seed,
         time_limit_s=settings.max_time,
         token_limit=settings.max_tokens,
         cost_limit=settings.max_cost,
         price=price_of(settings),
     )
-    return replace(run_settings, turn_timeout_s=settings.timeout) if settings.timeout else run_settings
 
 
 def _open_journal(

@@ -32,6 +32,12 @@ MARGIN_TOKENS = 32
 KEVIN_BUDGET_TOKENS = 8192
 """Longest prompt in the published run."""
 GENERAL_BUDGET_TOKENS = 16384
+KEVIN_ANSWER_TOKENS = (16384, 22528)
+"""Longest completion in the published run: before and after its batch 30. The released model is of after."""
+GENERAL_ANSWER_TOKENS = 16384
+ANSWER_TIMEOUT_S = 600.0
+KEVIN_ANSWER_TIMEOUT_S = 3600.0
+"""A completion of 22528 tokens at 7 tokens a second, which is slow even among many trajectories."""
 CHARS_PER_TOKEN = 4
 NO_ANSWER = "(no complete answer)"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -70,6 +76,16 @@ def prompt_budget(style: Style, context_tokens: int | None) -> int:
     """How long a prompt may be: Kevin's 8192, others 16384; never more than half of what the model reads."""
     budget = KEVIN_BUDGET_TOKENS if style is Style.KEVIN else GENERAL_BUDGET_TOKENS
     return budget if context_tokens is None else min(budget, context_tokens // 2)
+
+
+def answer_budget(style: Style) -> int:
+    """How long a completion may be, its reasoning included."""
+    return KEVIN_ANSWER_TOKENS[-1] if style is Style.KEVIN else GENERAL_ANSWER_TOKENS
+
+
+def answer_timeout_s(style: Style) -> float:
+    """How long a completion may take."""
+    return KEVIN_ANSWER_TIMEOUT_S if style is Style.KEVIN else ANSWER_TIMEOUT_S
 
 
 def count_characters(text: str) -> int:

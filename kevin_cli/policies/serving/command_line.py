@@ -28,6 +28,8 @@ class Serving:
     tensor_parallel: int = 1
     utilization: float | None = None
     """Share of each GPU's memory; `None` on a CPU."""
+    cpu_cache_gib: int = 1
+    """Room for keys and values on a CPU."""
     quantization: str = ""
     """For plain weights that are quantised on loading; quantised files say it themselves."""
     adapter: Path | None = None
@@ -69,6 +71,8 @@ def environment(serving: Serving) -> dict[str, str]:
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
     }
+    if serving.utilization is None:
+        found["VLLM_CPU_KVCACHE_SPACE"] = str(serving.cpu_cache_gib)  # or it takes nearly all memory
     if serving.gpus:
         found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, serving.gpus))
     if serving.is_offline:

@@ -27,7 +27,6 @@ STEP_TOKENS = 8192
 KERNEL_BYTES = 8 * GIB
 """Left for the judge where it shares the GPU."""
 MAX_UTILIZATION = 0.95
-CACHE_SIZES = {"fp8": 1}
 WEIGHT_BITS = {"fp8": 8.0, "bitsandbytes": 4.5}
 """Bits a parameter when plain weights are quantised on loading; scales included."""
 
@@ -117,6 +116,12 @@ def make_plan(
         token_bytes=2 * shape.num_layers * kv_heads * shape.head_dim * dtype_bytes,
         max_model_len=max_model_len,
     )
+
+
+def cpu_cache_gib(shape: ModelShape, max_model_len: int) -> int:
+    """Room for four completions of full length in float32, in whole GiB."""
+    token_bytes = 2 * shape.num_layers * shape.num_kv_heads * shape.head_dim * 4
+    return max(1, math.ceil(4 * max_model_len * token_bytes / GIB))
 
 
 def tensor_parallel(shape: ModelShape, num_free: int) -> int:

@@ -22,7 +22,8 @@ START_TIMEOUT_S = 1800.0
 """A 32B model in float32 files comes from a slow disk in a quarter of an hour."""
 STOP_TIMEOUT_S = 20.0
 POLL_S = 0.5
-TAIL_BYTES = 8192
+TAIL_BYTES = 65536
+SEQUEL = "See root cause above"
 _PROGRESS = re.compile(
     r"(Loading (?:safetensors|pt) checkpoint shards[^|\r\n]*|Loading weights took[^\r\n]*|"
     r"torch\.compile takes[^\r\n]*|Capturing CUDA graphs?[^|\r\n]*|GPU KV cache size[^\r\n]*|Starting vLLM[^\r\n]*)"
@@ -119,9 +120,9 @@ def progress(text: str) -> str:
 
 
 def complaint(log: Path) -> str:
-    """The last error in its output, or the last line."""
+    """The last error in its output that is no sequel of another, or the last line."""
     text = _tail(log)
-    found = _COMPLAINT.findall(text)
+    found = [line for line in _COMPLAINT.findall(text) if SEQUEL not in line]
     lines = [line for line in text.splitlines() if line.strip()]
     return " ".join((found[-1] if found else lines[-1] if lines else "it said nothing").split())[:300]
 

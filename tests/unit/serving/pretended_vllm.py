@@ -14,6 +14,7 @@ print(f"child {child.pid}", flush=True)
 print("INFO Starting vLLM server on http://127.0.0.1", flush=True)
 if way == "dies":
     print("Traceback (most recent call last):\nValueError: No available memory for the cache blocks.", flush=True)
+    print("RuntimeError: Engine core initialization failed. See root cause above.", flush=True)
     child.kill()
     sys.exit(1)
 for done in (25, 50, 100):
