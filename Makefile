@@ -17,7 +17,7 @@ TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 EXAMPLE := kernels_examples/rms_norm/reference.py
 DEMO_OUT := build/demo
 
-.PHONY: help demo test lint gpu slow soak vllm clean
+.PHONY: schemas help demo test lint gpu slow soak vllm clean
 .DELETE_ON_ERROR:
 
 help:
@@ -47,6 +47,10 @@ lint: $(VENV)/.dev
 
 slow: $(VENV)/.dev
 	$(PYTEST) tests -m "slow and not gpu and not vllm"
+
+# After a change of what is printed or recorded.
+schemas: $(VENV)/.user
+	$(BIN)/python -m kevin_cli.commands.schemas
 
 soak: $(VENV)/.dev
 	KEVIN_KILLS=100 $(PYTEST) tests/soak -x

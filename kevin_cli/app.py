@@ -9,6 +9,7 @@ unexpected is a fault of ours: one line, a traceback saved to a file, exit code 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import TracebackType
 from typing import Annotated, Any
 
@@ -26,6 +27,7 @@ from kevin_cli.commands.verbs import (
     optimize,
     report,
     runs,
+    schema,
     serve,
     show,
 )
@@ -40,7 +42,7 @@ app = typer.Typer(
 )
 
 
-VERBS = {
+VERBS: dict[str, Callable[..., int]] = {
     "optimize": optimize.command,
     "check": check.command,
     "show": show.command,
@@ -50,6 +52,7 @@ VERBS = {
     "serve": serve.command,
     "models": models.command,
     "doctor": doctor.command,
+    "schema": schema.command,
     "completion": completion.command,
 }
 """In the order of the help."""

@@ -21,6 +21,7 @@ from kevin_cli import __version__
 from kevin_cli.commands import session as sessions
 from kevin_cli.commands.bench_attempts import Attempt, Judged, TaskJudge, given_attempts, policy_attempt
 from kevin_cli.commands.bench_files import BenchTask, find_tasks, unpack
+from kevin_cli.commands.formats import Case, print_junit, print_line
 from kevin_cli.commands.optimize import choose_model, opened_policy, run_settings_of
 from kevin_cli.commands.report import print_object
 from kevin_cli.commands.session import Order
@@ -29,11 +30,20 @@ from kevin_cli.harness.device import describe_device
 from kevin_cli.policies.sharing import Around, Sharing
 from kevin_cli.records import to_plain
 from kevin_cli.refine import bench_rows
-from kevin_cli.refine.bench_rows import SCHEMA_VERSION, Row, Rows, Setup, key_of, summarise
+from kevin_cli.refine.bench_rows import (
+    NO_CANDIDATE,
+    NOTHING_TO_OPTIMIZE,
+    SCHEMA_VERSION,
+    Row,
+    Rows,
+    Setup,
+    key_of,
+    summarise,
+)
 from kevin_cli.settings import Settings
 from kevin_cli.show.bench import bench_block, row_line
 from kevin_cli.tasks.target import find_python, parse_target
-from kevin_cli.types import DeviceKind, Pause, Rules, Target, Task, TaskReport
+from kevin_cli.types import DeviceKind, Outcome, Pause, Rules, Target, Task, TaskReport
 
 VERSIONS = """
 import importlib.util, json, pathlib, platform
@@ -225,10 +235,29 @@ def _filled(blank: Row, judged: Judged, report: TaskReport, wall_s: float) -> Ro
 
 
 def _tell(order: Order, folder: Path, rows: Rows, found: Sequence[Row]) -> None:
-    if order.as_json:
+    if order.form == "jsonl":
+        for row in found:
+            print_line(to_plain(row))
+    elif order.form == "junit":
+        print_junit(f"kevin bench {folder}", [_case(row) for row in found])
+    elif order.as_json:
         print_object(bench_object(folder, rows.path, found))
     else:
         order.screen.result(bench_block(found, summarise(found), rows.path))
+
+
+def _case(row: Row) -> Case:
+    """A row as JUnit knows it: a task without compute or candidate is skipped."""
+    words, is_skipped = f"{row.outcome}: {row.detail}", row.outcome in (NOTHING_TO_OPTIMIZE, NO_CANDIDATE)
+    is_good, is_ours = row.outcome == Outcome.CORRECT.value, row.outcome == bench_rows.INFRA
+    return Case(
+        name=row.candidate or row.task,
+        group=row.task,
+        wall_s=row.wall_s,
+        failure="" if is_good or is_ours or is_skipped else words,
+        error=words if is_ours else "",
+        skipped=words if is_skipped else "",
+    )
 
 
 def bench_object(folder: Path, path: Path, rows: Sequence[Row]) -> dict[str, Any]:

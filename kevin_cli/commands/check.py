@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kevin_cli.commands import session as sessions
+from kevin_cli.commands.formats import Case, print_junit, print_line
 from kevin_cli.commands.report import check_object, print_object
 from kevin_cli.commands.session import Order, Session
 from kevin_cli.errors import ExitCode, UsageError
@@ -53,9 +54,20 @@ async def _check(order: Order, target: Target, candidate: Candidate) -> int:
     return _tell(order, session, verdict)
 
 
+def case_of(name: str, verdict: Verdict, group: str = "") -> Case:
+    """A verdict as JUnit knows it: not correct is a failure, a fault of ours an error."""
+    words = f"{verdict.outcome.value}: {verdict.detail}"
+    failure = "" if verdict.is_correct or verdict.outcome is Outcome.INFRA else words
+    error = words if verdict.outcome is Outcome.INFRA else ""
+    return Case(name=name, group=group, wall_s=verdict.wall_s, failure=failure, error=error, text=verdict.log)
+
+
 def _tell(order: Order, session: Session, verdict: Verdict) -> int:
-    if order.as_json:
-        print_object(check_object(session.task, verdict, session.report, order.settings.baseline))
+    if order.form == "junit":
+        print_junit("kevin check", [case_of(session.task.name, verdict)])
+    elif order.as_json:
+        found = check_object(session.task, verdict, session.report, order.settings.baseline)
+        (print_object if order.form == "json" else print_line)(found)
     else:
         order.screen.result(verdict_block(verdict, session.report, "the candidate"))
     if verdict.outcome is Outcome.INFRA:

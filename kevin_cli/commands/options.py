@@ -40,6 +40,13 @@ class SearchChoice(StrEnum):
     BEAM = "beam"
 
 
+class FormatChoice(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    JSONL = "jsonl"
+    JUNIT = "junit"
+
+
 class Where:
     """Where the module imports, and where kernels run."""
 
@@ -129,6 +136,14 @@ class Talking:
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only the result.")] = False
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Every diff; tracebacks of faults of ours.")] = False
+
+
+class Formats:
+    """For verbs whose result is a list of judged things."""
+
+    output_format: Annotated[
+        FormatChoice | None, typer.Option(help="text, json (as --json), jsonl (one object a line), junit (XML).")
+    ] = None
 
 
 def takes(*groups: type) -> Callable[[Verb], Verb]:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from kevin_cli.commands import optimize
 from kevin_cli.commands import session as sessions
+from kevin_cli.commands.formats import Case, print_junit, print_line
 from kevin_cli.commands.recorded import read_place, read_run, run_row
 from kevin_cli.commands.report import SCHEMA_VERSION, print_object
 from kevin_cli.commands.session import Order
@@ -30,13 +31,23 @@ def list_all(flags: Mapping[str, Any]) -> int:
     """The newest first; what can't be read is said on stderr and passed over."""
     order = sessions.take_order(flags)
     rows = [run_row(run) for run in _readable(order, list_runs(order.settings.runs))]
-    if order.as_json:
+    if order.form in ("jsonl", "junit"):
+        refuse_junit(order)
+        for row in rows:
+            print_line(asdict(row))
+    elif order.as_json:
         print_object({"schema_version": SCHEMA_VERSION, "runs": [asdict(row) for row in rows]})
     elif rows:
         order.screen.result(runs_table(rows))
     else:
         order.screen.say(f"there are no runs in {order.settings.runs}")
     return int(ExitCode.OK)
+
+
+def refuse_junit(order: Order) -> None:
+    """Raises `UsageError`: a list of runs has nothing that passes or fails."""
+    if order.form == "junit":
+        raise UsageError("a list of runs is no test", "--output-format text, json or jsonl")
 
 
 def _readable(order: Order, names: Sequence[str]) -> list[RecordedRun]:
@@ -100,9 +111,19 @@ def replay(name: str, flags: Mapping[str, Any]) -> int:
     order = sessions.take_order(flags)
     run = read_run(name, order.settings.runs)
     rows = sessions.run_to_end(_replay(order, run))
-    if order.as_json:
+    if order.form == "junit":
+        print_junit(f"kevin runs replay {run.id}", [_case(run, row) for row in rows])
+    elif order.form == "jsonl":
+        for row in rows:
+            print_line(asdict(row))
+    elif order.as_json:
         print_object({"schema_version": SCHEMA_VERSION, "run": run.id, "candidates": [asdict(row) for row in rows]})
     return int(ExitCode.OK if all(row.is_same for row in rows) else ExitCode.NOT_BETTER)
+
+
+def _case(run: RecordedRun, row: ReplayRow) -> Case:
+    failure = "" if row.is_same else f"was {row.then.value}, is {row.now.value}"
+    return Case(name=row.place, group=run.id, failure=failure)
 
 
 async def _replay(order: Order, run: RecordedRun) -> list[ReplayRow]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from kevin_cli import tasks
+from kevin_cli.commands.formats import Format
 from kevin_cli.errors import MachineError, NothingToOptimizeError, StoppedError, TaskError
 from kevin_cli.harness.build.build import driver_capability
 from kevin_cli.harness.device import choose as choose_device
@@ -39,6 +40,8 @@ class Order:
     settings: Settings
     screen: Screen
     as_json: bool
+    """Whether stdout is for programs: in which form, says `form`."""
+    form: Format = "text"
     given: Given = NOTHING_GIVEN
 
 
@@ -60,14 +63,15 @@ class Describes(Protocol):
 def take_order(flags: Mapping[str, Any]) -> Order:
     """Apart: how to talk, and what goes into the settings."""
     given = dict(flags)
-    as_json = given.pop("as_json")
+    form: Format = given.pop("output_format", None) or ("json" if given["as_json"] else "text")
+    given.pop("as_json")
     screen = open_screen(quiet=given.pop("quiet"), verbose=given.pop("verbose"))
     about = Given(
         recipes=given.pop("recipes", None) or (),
         inputs=given.pop("inputs", None) or "",
         weights=given.pop("weights", None),
     )
-    return Order(settings=read(given), screen=screen, as_json=as_json, given=about)
+    return Order(settings=read(given), screen=screen, as_json=form != "text", form=form, given=about)
 
 
 def find_target(text: str, order: Order) -> Target:

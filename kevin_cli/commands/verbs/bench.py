@@ -7,10 +7,21 @@ from typing import Annotated
 
 import typer
 
-from kevin_cli.commands.options import Flags, Gpus, Judging, Proposing, Searching, Talking, Where, Wording, takes
+from kevin_cli.commands.options import (
+    Flags,
+    Formats,
+    Gpus,
+    Judging,
+    Proposing,
+    Searching,
+    Talking,
+    Where,
+    Wording,
+    takes,
+)
 
 
-@takes(Where, Searching, Proposing, Gpus, Wording, Judging, Talking)
+@takes(Where, Searching, Proposing, Gpus, Wording, Judging, Formats, Talking)
 def command(
     folder: Annotated[Path, typer.Argument(help="Files in KernelBench's form, or folders with reference.py.")],
     candidates: Annotated[Path | None, typer.Option(help="Folder of programs named after their tasks.")] = None,

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from kevin_cli.commands.options import Flags, Given, Judging, Talking, Target, Where, takes
+from kevin_cli.commands.options import Flags, Formats, Given, Judging, Talking, Target, Where, takes
 
 
-@takes(Where, Given, Judging, Talking)
+@takes(Where, Given, Judging, Formats, Talking)
 def command(
     reference: Target,
     candidate: Annotated[Path, typer.Argument(help="A program that defines ModelNew.")],

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kevin_cli.commands.options import Flags, Judging, Proposing, Run, Searching, Talking, Where, takes
+from kevin_cli.commands.options import Flags, Formats, Judging, Proposing, Run, Searching, Talking, Where, takes
 from kevin_cli.commands.verbs import show as show_verb
 
 group = typer.Typer(help="Recorded runs: list, show, diff, resume, replay, scaling, prune.", no_args_is_help=True)
@@ -15,7 +15,7 @@ Place = Annotated[str, typer.Argument(help="A run (its best program) or a turn o
 
 
 @group.command("list")
-@takes(Talking)
+@takes(Formats, Talking)
 def list_runs(*, flags: Flags) -> int:
     """What is recorded, the newest first."""
     from kevin_cli.commands import runs
@@ -45,7 +45,7 @@ def resume(run: Run = "last", *, flags: Flags) -> int:
 
 
 @group.command()
-@takes(Where, Judging, Talking)
+@takes(Where, Judging, Formats, Talking)
 def replay(run: Run = "last", *, flags: Flags) -> int:
     """Judge every program of a run again, without a model; exit code 1 when an outcome changed."""
     from kevin_cli.commands import runs
