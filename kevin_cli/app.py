@@ -8,6 +8,7 @@ unexpected is a fault of ours: one line, a traceback saved to a file, exit code 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -109,7 +110,20 @@ def _report_fault(kind: type[BaseException], error: BaseException, trace: Traceb
 def main() -> None:
     """Entry point of the `kevin` script."""
     sys.excepthook = _report_fault
+    if COMPLETE in os.environ:
+        _teach_shells()
     sys.exit(_run())
+
+
+COMPLETE = "_KEVIN_COMPLETE"
+"""Set by the scripts of `kevin completion` when a shell asks what could come next."""
+
+
+def _teach_shells() -> None:
+    """typer knows the shells only with its own --install-completion, which asks them which one is running."""
+    from typer._completion_classes import completion_init
+
+    completion_init()
 
 
 def _run() -> int:
