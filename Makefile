@@ -91,5 +91,6 @@ $(VENV)/.user: $(VENV)/.torch pyproject.toml
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.user
-	$(PIP) --editable '.[dev,sandbox]'
+	$(PIP) --editable '.[dev,sandbox,train,plots]'
+	DS_BUILD_OPS=0 $(PIP) --no-build-isolation deepspeed
 	touch $@

@@ -105,13 +105,13 @@ async def _ranks(config: Config, places: Places, socket: Path, seconds: float | 
 
 
 def rank_command(config: Config, places: Places, socket: Path, seconds: float | None) -> list[str]:
-    """One process by itself, several through torch's launcher."""
+    """One process by itself, several through torch's launcher (`together.py`)."""
     own = ["-m", "trainer.rank", str(places.root), str(socket), *([str(seconds)] if seconds else [])]
     local = config.shard.num_processes // config.shard.num_nodes
     if config.shard.kind == "none":
         return [sys.executable, *own]
     nodes = ["--standalone"] if config.shard.num_nodes == 1 else _rendezvous(config)
-    return [sys.executable, "-m", "torch.distributed.run", *nodes, f"--nproc-per-node={local}", *own]
+    return [sys.executable, "-m", "trainer.together", *nodes, f"--nproc-per-node={local}", *own]
 
 
 def _rendezvous(config: Config) -> list[str]:

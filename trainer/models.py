@@ -16,7 +16,7 @@ from trainer.config import Model
 
 RANDOM = "random"
 RANDOM_SEED = 7
-VOCABULARY = 512
+VOCABULARY = 1024
 CHAT_TEMPLATE = (
     "{% for m in messages %}<|start|>{{ m['role'] }}\n{{ m['content'] }}<|end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -26,8 +25,7 @@ from kevin_cli.types import Candidate, DeviceKind, Rules, Stage, Task
 from trainer.config import Config
 from trainer.pool_client import MAX_LINE_BYTES
 from trainer.recorded import RecordedVerdicts, load_verdicts
-
-PR_SET_PDEATHSIG = 1
+from trainer.together import end_with_parent
 
 
 def judge_settings(config: Config, cache: Path, hidden: tuple[Path, ...] = ()) -> JudgeSettings:
@@ -125,11 +123,6 @@ class _Caller:
     def _tell(self, number: int, stage: Stage) -> None:
         if not self._writer.is_closing():
             self._writer.write(json.dumps({"id": number, "stage": stage.name}).encode() + b"\n")
-
-
-def end_with_parent() -> None:
-    """The kernel ends this process when the launcher dies, however that dies."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 async def _run(socket: Path, run: Path, cache: Path) -> None:

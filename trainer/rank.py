@@ -25,6 +25,7 @@ from trainer.models import empty_copy, load_model, load_tokenizer
 from trainer.places import Places, forget_after, last_checkpoint, write_whole
 from trainer.plain import PlainPolicy
 from trainer.pool_client import PoolClient
+from trainer.together import end_with_parent
 
 
 def train(places: Places, socket: Path, seconds: float | None) -> int:
@@ -134,6 +135,7 @@ def _place(device: DeviceKind) -> str:
 
 
 def main() -> None:
+    end_with_parent()
     places, socket = Places(Path(sys.argv[1])), Path(sys.argv[2])
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else None
     try:
