@@ -179,10 +179,10 @@ def _row(view: View, trajectory: Trajectory, columns: range, now: float) -> Text
     for column in columns:
         if column < len(turns):
             row.append_text(_cell(view, trajectory.index, turns[column], is_shared=column < trajectory.num_shared))
-        else:
+        elif _is_active(view, trajectory.index):
             is_now = column == len(turns) and trajectory.index in view.under_way
             row.append(f"{'…' if is_now else '·':>{CELL_WIDTH}}", style="cyan" if is_now else "dim")
-    return Text.assemble(row, _work(view, trajectory.index, now))
+    return Text.assemble(row, _work(view, trajectory.index, now), no_wrap=True, overflow="ellipsis")
 
 
 def _cell(view: View, index: int, turn: Turn, *, is_shared: bool) -> Text:
@@ -195,14 +195,15 @@ def _cell(view: View, index: int, turn: Turn, *, is_shared: bool) -> Text:
 
 
 def _work(view: View, index: int, now: float) -> Text:
-    """`timing 3.2 s`, and of a completion that streams `1,024 at 33/s`."""
+    """`timing 3.2 s`, and of a completion that streams its tokens and how fast they come: `thinking 1024 33/s`."""
     if index not in view.under_way:
         return Text("")
     event, since = view.under_way[index]
     writing = view.writing.get(index)
     if writing and event.stage is Stage.PROPOSING:
         doing = "thinking" if writing.is_reasoning else "writing"
-        return Text(f"  {doing} ", style="cyan").append(f"{writing.num_tokens}, {writing.tokens_per_s:.0f}/s", "dim")
+        tokens = str(writing.num_tokens) if writing.num_tokens < 10_000 else f"{writing.num_tokens // 1000}k"
+        return Text(f"  {doing} ", style="cyan").append(f"{tokens} {writing.tokens_per_s:.0f}/s", style="dim")
     waited_s = now - since
     words = seconds_text(waited_s) if waited_s < 60 else clock(waited_s)
     return Text(f"  {STAGES[event.stage]} ", style="cyan").append(words, style="dim")

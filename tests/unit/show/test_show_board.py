@@ -14,7 +14,7 @@ from kevin_cli.refine.settings import RunSettings
 from kevin_cli.show.board import View, board, num_planned, sparkline
 from kevin_cli.show.live import Progress
 from kevin_cli.show.screen import Screen
-from kevin_cli.types import Completion, Event, Outcome, Stage, Style, Turn, Verdict
+from kevin_cli.types import Completion, Event, Outcome, Stage, Style, Turn, Verdict, Writing
 
 SIZES = {"80x24": (80, 24), "200x50": (200, 50)}
 Compare = Callable[[str, str], None]
@@ -116,3 +116,12 @@ def test_the_plan_counts_every_turn(fields: dict[str, object], planned: int) -> 
 def test_the_curve_rises_and_fits() -> None:
     assert sparkline([0.0, 1.0, 1.5, 2.0]) == "▁▁▅█"
     assert len(sparkline([1.0 + n / 100 for n in range(1000)])) == 24
+
+
+def test_a_completion_that_streams_says_how_far_it_is() -> None:
+    view = watched(settings(num_turns=8, num_trajectories=4), 3)
+    view.writing[0] = Writing(trajectory=0, turn=3, num_tokens=15_900, elapsed_s=120.0, is_reasoning=True, tail="so")
+    view.writing[1] = replace(view.writing[0], trajectory=1, is_reasoning=False)
+    text = screen_of(view, "80x24")
+    assert "thinking 15k 132/s\n" in text
+    assert "writing" not in text, "trajectory 2 is building"
