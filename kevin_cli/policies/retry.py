@@ -12,6 +12,8 @@ from typing import Literal
 
 FIRST_WAIT_S = 0.5
 MAX_WAIT_S = 20.0
+GONE_WAIT_S = 3.0
+"""Looking whether a server is back costs nothing."""
 RECONNECT_S = 300.0
 """A server that is gone for longer does not come back."""
 BUSY = (429, 503, 529)
@@ -58,7 +60,7 @@ def wait_s(fault: Fault, num_tries: int, max_retries: int, gone_s: float, reconn
     if fault.kind == "refused":
         return None
     if fault.kind == "gone":
-        return None if gone_s >= reconnect_s else _backed_off(num_tries)
+        return None if gone_s >= reconnect_s else min(GONE_WAIT_S, _backed_off(num_tries))
     if num_tries > max_retries:
         return None
     return fault.after_s if fault.after_s is not None else _backed_off(num_tries)

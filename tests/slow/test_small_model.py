@@ -98,7 +98,7 @@ def endpoint(model: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [str(Path(sys.executable).parent / "transformers"), "serve", str(model)]
+    command = [sys.executable, "-c", "from transformers.cli.transformers import main; main()", "serve", str(model)]
     environment = os.environ | {"PYTHONPATH": str(packages), "HF_HUB_OFFLINE": "1"}
     log = (KEPT / "serve.log").open("w")
     server = subprocess.Popen(

@@ -78,7 +78,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def environment(home: Path, **extra: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("KEVIN_", "OPENAI_"))}
-    ours = {"KEVIN_CACHE": str(home / "cache"), "KEVIN_VLLM_PYTHON": sys.executable, "COLUMNS": "80", "NO_COLOR": "1"}
+    ours = {"KEVIN_CACHE": str(home / "cache"), "KEVIN_VLLM_PYTHON": sys.executable, "COLUMNS": "200", "NO_COLOR": "1"}
     return {**kept, **ours, "KEVIN_COMPLETION_TOKENS": "48", **extra}
 
 
