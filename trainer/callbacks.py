@@ -69,9 +69,9 @@ class Between(transformers.TrainerCallback):  # type: ignore[misc]
         self._config = config
         self._log = log
         self._stop_at = stop_at
-        """Clock (`time.monotonic`) after which no batch begins that would probably not end before it."""
+        """Clock (`time.monotonic`) that no batch begins for which would last as long as the one before and pass it."""
         self._batch_began = time.monotonic()
-        self.longest_batch_s = 0.0
+        self._last_batch_s = 0.0
         self.stopped = ""
         self.is_fault = False
 
@@ -90,8 +90,7 @@ class Between(transformers.TrainerCallback):  # type: ignore[misc]
         if state.global_step % self._config.learn.updates_per_batch:
             return control
         now = time.monotonic()
-        self.longest_batch_s = max(self.longest_batch_s, now - self._batch_began)
-        self._batch_began = now
+        self._last_batch_s, self._batch_began = now - self._batch_began, now
         reason = [self._reason(now)]
         broadcast_object_list(reason)
         if reason[0]:
@@ -107,6 +106,6 @@ class Between(transformers.TrainerCallback):  # type: ignore[misc]
     def _reason(self, now: float) -> tuple[str, bool] | None:
         if sign := sign_of_collapse(self._log.batches, self._config.watch):
             return f"stopped early: {sign}", True
-        if self._stop_at is not None and now + self.longest_batch_s > self._stop_at:
+        if self._stop_at is not None and now + self._last_batch_s > self._stop_at:
             return "the time of this sitting is used up", False
         return None

@@ -30,8 +30,9 @@ POOL_START_S = 60.0
 END_S = 30.0
 
 
-async def launch(config: Config, places: Places, cache: Path, say: Say, *, seconds: float | None = None) -> int:
-    """Train, or go on training. Returns the exit code of the ranks.
+async def launch(config: Config, places: Places, cache: Path, say: Say, *, stop_at: float | None = None) -> int:
+    """Train, or go on training. Returns the exit code of the ranks. `stop_at`: when this sitting ends, by
+    `time.monotonic`, which all processes of a machine share.
 
     Raises `UsageError` for a configuration that can't work, or that differs from the one the folder began with.
     """
@@ -40,7 +41,7 @@ async def launch(config: Config, places: Places, cache: Path, say: Say, *, secon
     await prepare(config, places, cache, say)
     (places.root / "ended.json").unlink(missing_ok=True)
     async with pool_process(places, cache, say) as socket:
-        code = await _ranks(config, places, socket, seconds)
+        code = await _ranks(config, places, socket, stop_at)
     _report(places, code, say)
     return code
 
@@ -94,9 +95,9 @@ async def _until_there(socket: Path, keeper: asyncio.Task[None]) -> None:
         await asyncio.sleep(0.05)
 
 
-async def _ranks(config: Config, places: Places, socket: Path, seconds: float | None) -> int:
+async def _ranks(config: Config, places: Places, socket: Path, stop_at: float | None) -> int:
     process = await asyncio.create_subprocess_exec(
-        *rank_command(config, places, socket, seconds), env=rank_environment(config), stdout=sys.stderr
+        *rank_command(config, places, socket, stop_at), env=rank_environment(config), stdout=sys.stderr
     )
     try:
         return await process.wait()
@@ -104,9 +105,9 @@ async def _ranks(config: Config, places: Places, socket: Path, seconds: float | 
         await _end(process)
 
 
-def rank_command(config: Config, places: Places, socket: Path, seconds: float | None) -> list[str]:
+def rank_command(config: Config, places: Places, socket: Path, stop_at: float | None) -> list[str]:
     """One process by itself, several through torch's launcher (`together.py`)."""
-    own = ["-m", "trainer.rank", str(places.root), str(socket), *([str(seconds)] if seconds else [])]
+    own = ["-m", "trainer.rank", str(places.root), str(socket), *([str(stop_at)] if stop_at else [])]
     local = config.shard.num_processes // config.shard.num_nodes
     if config.shard.kind == "none":
         return [sys.executable, *own]

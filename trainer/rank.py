@@ -1,4 +1,4 @@
-"""One process of the training: `python -m trainer.rank RUN SOCKET [SECONDS]`, started by the launcher (`launch.py`).
+"""One process of the training: `python -m trainer.rank RUN SOCKET [STOP_AT]`, started by the launcher (`launch.py`).
 
 It loads the model, opens the engine, and trains until the run, the sitting or a reason to stop ends it. What it
 leaves for the launcher is `ended.json`.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,8 @@ from trainer.pool_client import PoolClient
 from trainer.together import end_with_parent
 
 
-def train(places: Places, socket: Path, seconds: float | None) -> int:
+def train(places: Places, socket: Path, stop_at: float | None) -> int:
     """Train from the last whole checkpoint on. Returns the exit code."""
-    started = time.monotonic()
     config = Config.model_validate_json(places.config.read_text(encoding="utf-8"), strict=False)
     found = tasks.read(places.tasks)
     from trainer.callbacks import Between, Log
@@ -41,7 +39,7 @@ def train(places: Places, socket: Path, seconds: float | None) -> int:
     model, encoder = load_model(config.model), make_encoder(config)
     engine, policy = make_engine(config, model, encoder)
     log = Log(config, places)
-    between = Between(config, log, stop_at=started + seconds if seconds else None)
+    between = Between(config, log, stop_at=stop_at)
     worker = Worker(
         config=config,
         places=places,
@@ -137,9 +135,9 @@ def _place(device: DeviceKind) -> str:
 def main() -> None:
     end_with_parent()
     places, socket = Places(Path(sys.argv[1])), Path(sys.argv[2])
-    seconds = float(sys.argv[3]) if len(sys.argv) > 3 else None
+    stop_at = float(sys.argv[3]) if len(sys.argv) > 3 else None
     try:
-        raise SystemExit(train(places, socket, seconds))
+        raise SystemExit(train(places, socket, stop_at))
     except KevinError as error:
         ended = {"step": None, "why": error.message, "hint": error.hint, "is_fault": True}
         write_whole(places.root / "ended.json", json.dumps(ended))

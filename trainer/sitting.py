@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import subprocess
 import sys
 import tarfile
@@ -21,7 +22,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from kevin_cli.errors import KevinError
+from kevin_cli.errors import ExitCode, KevinError
 from trainer import sessions
 from trainer.config import Config, load
 from trainer.launch import launch
@@ -42,6 +43,8 @@ RECORD_SHARE = 0.6
 def main() -> None:
     asked = _arguments()
     started = time.monotonic()
+    # A time limit's SIGTERM still hands out what is whole.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(int(ExitCode.LIMIT_REACHED)))
     try:
         take_in(asked.carried, asked.work)
         make_model(asked.work / "smollm2", asked.wheel)
@@ -94,9 +97,8 @@ async def _record_plain(config: Config, recorded: Path, cache: Path, stop_at: fl
 def train(asked: argparse.Namespace, started: float) -> None:
     """As many batches as fit into the rest of the sitting."""
     config = _config(asked, f"model.adapters={asked.work / 'warm'}")
-    rest = asked.minutes * 60 - (time.monotonic() - started)
-    places = Places(asked.work / "run")
-    code = asyncio.run(launch(config, places, asked.work / "cache", print, seconds=rest))
+    stop_at, places = started + asked.minutes * 60, Places(asked.work / "run")
+    code = asyncio.run(launch(config, places, asked.work / "cache", print, stop_at=stop_at))
     _say(started, f"training ended with code {code}")
 
 

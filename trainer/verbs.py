@@ -50,8 +50,8 @@ def run(
     from trainer.launch import launch
     from trainer.places import Places
 
-    seconds = minutes * 60 if minutes else None
-    raise SystemExit(to_end(launch(config, Places(out), cache.absolute(), say, seconds=seconds)))
+    stop_at = time.monotonic() + minutes * 60 if minutes else None
+    raise SystemExit(to_end(launch(config, Places(out), cache.absolute(), say, stop_at=stop_at)))
 
 
 def rollout(
