@@ -52,6 +52,9 @@ class Tasks(Section):
     seed: int = 0
     per_batch: int
     """Tasks in one batch."""
+    min_runtime_us: float = 0.0
+    """Screen before training: tasks with a weak check are left out, and tasks whose eager time is less are enlarged
+    or left out. 0 does not screen (opening every task takes its time)."""
 
 
 class Rollout(Section):

@@ -21,7 +21,8 @@ from trainer import tasks
 from trainer.config import Config
 from trainer.places import Places
 from trainer.plan import check
-from trainer.pool_server import judge_settings
+from trainer.pool_server import judge_settings, open_pool
+from trainer.screen import Bar, screen
 
 Say = Callable[[str], None]
 
@@ -52,7 +53,12 @@ async def prepare(config: Config, places: Places, cache: Path, say: Say) -> None
         return
     files = tasks.collect(config, places.task_files)
     say(f"preparing {len(files)} tasks …")
-    prepared = await tasks.prepare(files, judge_settings(config, cache), say)
+    settings = judge_settings(config, cache)
+    prepared = await tasks.prepare(files, settings, say)
+    if config.tasks.min_runtime_us:
+        bar = Bar(min_us=config.tasks.min_runtime_us, settings=settings, folder=places.root / "enlarged")
+        async with open_pool(config, cache) as pool:
+            prepared = await screen(prepared, pool, bar, say)
     if len(prepared.tasks) < config.tasks.per_batch:
         raise UsageError(
             f"{len(prepared.tasks)} tasks could be prepared, and a batch needs {config.tasks.per_batch}",
