@@ -19,11 +19,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from kevin_cli.harness.build import compile as compiling
 from kevin_cli.harness.build.cache import attempt_folder, locked, sweep
 from kevin_cli.harness.build.compile import Compiled, Contain, compile_extension
 from kevin_cli.harness.build.extension import Extension
-from kevin_cli.harness.build.recipe import Recipe
+from kevin_cli.harness.build.recipe import Recipe, headers_version
 from kevin_cli.harness.build.recorder import RECORDERS, Recorder
 from kevin_cli.harness.build.toolchain import Toolchain, find
 from kevin_cli.harness.wire import ChannelClosed, DeadlineExceeded, ProtocolError
@@ -90,7 +89,7 @@ def candidate_key(request: BuildRequest, chain: Toolchain) -> str:
     """Everything that decides what a build gives, in hex."""
     identity = [
         hashlib.sha256(request.source.encode()).hexdigest(), request.device, _architecture(request),
-        to_plain(request.init), to_plain(request.init_keywords), compiling.headers_version(), chain.identity,
+        to_plain(request.init), to_plain(request.init_keywords), headers_version(), chain.identity,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 

@@ -8,7 +8,6 @@ place.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -17,13 +16,13 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 
-from kevin_cli.errors import InfraError
 from kevin_cli.harness.build import messages, standard
 from kevin_cli.harness.build.cache import attempt_folder, locked
-from kevin_cli.harness.build.recipe import HEADERS, LIBRARY, Recipe, has_lean_units, write
+from kevin_cli.harness.build.programs import environment, ninja
+from kevin_cli.harness.build.recipe import HEADERS, LIBRARY, Recipe, has_lean_units, headers_version, write
+from kevin_cli.harness.build.support import support_for
 from kevin_cli.harness.build.toolchain import Toolchain, num_cpus
 from kevin_cli.harness.process import run_to_end
 
@@ -45,14 +44,6 @@ class Compiled:
     log_path: Path
     cached: bool
     timed_out: bool = False
-
-
-def headers_version() -> str:
-    """A digest of our own headers: another one, another library."""
-    digest = hashlib.sha256()
-    for path in sorted(HEADERS.rglob("*.h")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def library_key(recipe: Recipe) -> str:
@@ -110,17 +101,19 @@ def _unit_logs(log: str) -> list[str]:
 
 
 async def _attempt(recipe: Recipe, cache: Path, contain: Contain, deadline: float, note: str = "") -> Compiled:
+    if recipe.way == "thin":
+        recipe = replace(recipe, support=(await support_for(recipe.toolchain, cache)).folder)
     folder = attempt_folder(cache, "compile")
     write(recipe, folder)
     argv = contain(
-        [_ninja(), "-C", str(folder), "-k", "0", "-j", "2"],
+        [ninja(), "-C", str(folder), "-k", "0", "-j", "2"],
         readable=_readable(recipe),
         writable=[folder],
         gpu=False,
         pass_fds=(),
     )
     finished = await run_to_end(
-        argv, cwd=folder, env=_environment(folder), timeout_s=max(0.0, deadline - time.monotonic())
+        argv, cwd=folder, env=environment(folder), timeout_s=max(0.0, deadline - time.monotonic())
     )
     log_path = folder / "build.log"
     log_path.write_text(finished.output)
@@ -145,40 +138,10 @@ def _undefined(output: str) -> str:
     return "\n".join(f"error: undefined reference to '{name}'" for name in unique)
 
 
-@lru_cache(maxsize=1)
-def _ninja() -> str:
-    """The program of the `ninja` package, or the one on PATH.
-
-    First where the package itself lies: an environment laid over another one has a script of that name that
-    would start itself for ever.
-    """
-    places = []
-    with contextlib.suppress(ImportError):
-        import ninja
-
-        places = [Path(ninja.__file__).parents[4] / "bin/ninja", Path(ninja.BIN_DIR) / "ninja"]
-    if found := shutil.which("ninja"):
-        places.append(Path(found))
-    programs = [str(place) for place in places if place.is_file()]
-    if not programs:
-        raise InfraError("ninja is missing", "pip install ninja")
-    return programs[0]
-
-
 def _readable(recipe: Recipe) -> Sequence[Path]:
     chain = recipe.toolchain
-    roots = [HEADERS, chain.torch_root, chain.python_include, *([chain.cuda_root] if chain.cuda_root else [])]
-    return [*roots, Path(_ninja()).parent]
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    return {
-        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-        "HOME": str(folder),
-        "TMPDIR": str(folder),
-        "LC_ALL": "C",
-        "CCACHE_DISABLE": "1",
-    }
+    roots = [HEADERS, chain.torch_root, chain.python_include, Path(ninja()).parent]
+    return [*roots, *(folder for folder in (chain.cuda_root, recipe.support) if folder)]
 
 
 def _publish(compiled: Compiled, folder: Path) -> Compiled:

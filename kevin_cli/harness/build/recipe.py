@@ -8,6 +8,7 @@ here runs here), `-fopenmp`, and for CUDA the exact architecture, unless the can
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
@@ -19,11 +20,13 @@ from typing import Literal
 
 from kevin_cli.harness.build.extension import Extension
 from kevin_cli.harness.build.standard import headers_for
-from kevin_cli.harness.build.toolchain import Toolchain
+from kevin_cli.harness.build.toolchain import TORCH_LIBRARIES, Toolchain
 from kevin_cli.types import DeviceKind
 
 Way = Literal["thin", "stock"]
 HEADERS = Path(__file__).resolve().parent / "include"
+SUPPORT = Path(__file__).resolve().parent / "support"
+SUPPORT_LIBRARY, LAUNCH = "libkevin.a", "launch.cpp.o"
 LIBRARY = "library.so"
 NVCC_DEFINES = (
     "-D__CUDA_NO_HALF_OPERATORS__",
@@ -47,7 +50,9 @@ class Recipe:
     standard_headers: tuple[str, ...] = ()
     """More standard headers than the sources name."""
     lean: bool = True
-    """Leave out operators and binding where a CUDA unit names none: a fifth of its compile time."""
+    """Leave out operators and binding where a CUDA unit names none."""
+    support: Path | None = None
+    """For `thin`: the folder that `support.py` made."""
 
     @property
     def module_name(self) -> str:
@@ -64,17 +69,21 @@ class Unit:
     is_cuda: bool
 
 
-def units(recipe: Recipe) -> list[Unit]:
-    """The generated translation units. The candidate's own text stays in files of its own."""
-    launch = [Unit("kevin.launch.cpp", "#include <kevin/launch.h>\n", False)] if _wraps_launches(recipe) else []
-    return _source_units(recipe) + launch
+@lru_cache(maxsize=1)
+def headers_version() -> str:
+    """A digest of our own headers and what stands behind them: another one, another library."""
+    digest = hashlib.sha256()
+    for path in sorted([*HEADERS.rglob("*.h"), *SUPPORT.glob("*.cpp")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _wraps_launches(recipe: Recipe) -> bool:
     return recipe.way == "thin" and bool(recipe.extension.cuda_sources)
 
 
-def _source_units(recipe: Recipe) -> list[Unit]:
+def units(recipe: Recipe) -> list[Unit]:
+    """The generated translation units. The candidate's own text stays in files of its own."""
     extension = recipe.extension
     if not extension.inline:
         plain = [_unit(recipe, i, [source], False) for i, source in enumerate(extension.cpp_sources)]
@@ -96,7 +105,7 @@ def has_lean_units(recipe: Recipe) -> bool:
 @lru_cache(maxsize=1)
 def operator_names() -> frozenset[str]:
     """What `kevin/operators.h` adds to the lean part."""
-    text = (HEADERS / "kevin/operators.h").read_text() + (HEADERS / "kevin/methods.inc.h").read_text()
+    text = (SUPPORT / "operators.cpp").read_text() + (HEADERS / "kevin/methods.inc.h").read_text()
     return frozenset(re.findall(r"(?:KEVIN_FIND\(\"|\bX\(|KEVIN_X\()(\w+)", text)) - {"name"}
 
 
@@ -209,11 +218,13 @@ def _cuda_include(recipe: Recipe) -> list[str]:
 def link_flags(recipe: Recipe) -> list[str]:
     """Libraries; libtorch's CUDA half only where this torch has it."""
     lib = recipe.toolchain.torch_lib
-    names = ["c10", "torch_cpu"] + (["torch", "torch_python"] if recipe.way == "stock" else [])
+    names = [name for name in TORCH_LIBRARIES if "cuda" not in name]
+    if recipe.way == "stock":
+        names += ["torch", "torch_python"]
     if recipe.extension.with_cuda:
-        names += [name for name in ("c10_cuda", "torch_cuda") if (lib / f"lib{name}.so").exists()]
+        names += [name for name in TORCH_LIBRARIES if "cuda" in name and (lib / f"lib{name}.so").exists()]
     # Named even if nothing needs them for certain: what is declared weak must find them at run time.
-    flags = [f"-L{lib}", "-Wl,--no-as-needed", *(f"-l{name}" for name in names), "-Wl,--as-needed"]
+    flags = [*_support(recipe), f"-L{lib}", "-Wl,--no-as-needed", *(f"-l{name}" for name in names), "-Wl,--as-needed"]
     if recipe.extension.with_cuda and recipe.toolchain.cuda_root:
         flags += [*_cudart(recipe.toolchain.cuda_root)]
     if _wraps_launches(recipe):
@@ -223,6 +234,14 @@ def link_flags(recipe: Recipe) -> list[str]:
     # Undefined functions are found now and not at the first call; Python's own stay open on purpose.
     flags += ["-Wl,--unresolved-symbols=report-all", "-Wl,--warn-unresolved-symbols"]
     return [*flags, *_words(recipe.extension.ldflags)]
+
+
+def _support(recipe: Recipe) -> list[str]:
+    """Ours, and the stubs in front of torch's own libraries."""
+    if recipe.support is None:
+        return []
+    launch = [str(recipe.support / LAUNCH)] if _wraps_launches(recipe) else []
+    return [*launch, str(recipe.support / SUPPORT_LIBRARY), f"-L{recipe.support / 'stubs'}"]
 
 
 def _cudart(root: Path) -> list[str]:

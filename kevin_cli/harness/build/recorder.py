@@ -12,7 +12,6 @@ import asyncio
 import atexit
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -27,6 +26,7 @@ from kevin_cli.harness.build.cache import attempt_folder
 from kevin_cli.harness.build.compile import Contain
 from kevin_cli.harness.build.toolchain import num_cpus
 from kevin_cli.harness.process import kill_group
+from kevin_cli.harness.program import describe_exit
 from kevin_cli.harness.wire import LARGE_CAP_BYTES, Channel, ChannelClosed, DeadlineExceeded, Frame, Kind
 
 START_TIMEOUT_S = 120.0
@@ -72,12 +72,12 @@ class Recorder:
         return await asyncio.to_thread(self.channel.recv, timeout_s=left_s, cap_bytes=LARGE_CAP_BYTES)
 
     def how_it_ended(self) -> str:
-        """`was ended by SIGSEGV`, `left with exit code 0`, ..."""
+        """`was ended by SIGSEGV`, `ended itself with exit code 0`, ..."""
         try:
             code = self.process.wait(1.0)
         except subprocess.TimeoutExpired:
             return "broke the protocol"
-        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
+        return describe_exit(code)
 
     def last_words(self) -> str:
         """The last line that it wrote to stderr before it began to serve; for a fault of ours."""

@@ -21,6 +21,8 @@ from kevin_cli.errors import MachineError
 
 OLDEST_THIN, NEWEST_THIN = (2, 11), (2, 13)
 """The torch versions on which the thin headers are tested."""
+TORCH_LIBRARIES = ("c10", "torch_cpu", "c10_cuda", "torch_cuda")
+"""What thin libraries are linked to; the last two only where this torch has them."""
 PROBE = """
 import importlib.util, json, sysconfig, sys
 spec = importlib.util.find_spec("torch")

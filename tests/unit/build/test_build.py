@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from kevin_cli.harness.build.build import BuildRequest, Built, build
+from kevin_cli.harness.build.compile import Contain
 from kevin_cli.harness.build.recorder import RECORDERS
 from kevin_cli.types import DeviceKind, Tree
 
@@ -61,10 +62,17 @@ def uncontained(argv: Sequence[str], **_: Any) -> list[str]:
     return list(argv)
 
 
-def run(source: str, cache: Path, *, timeout_s: float = 240, device: DeviceKind = DeviceKind.CPU) -> Built:
+def run(
+    source: str,
+    cache: Path,
+    *,
+    timeout_s: float = 240,
+    device: DeviceKind = DeviceKind.CPU,
+    contain: Contain = uncontained,
+) -> Built:
     request = BuildRequest(
         source=textwrap.dedent(source), digest="", python=sys.executable, device=device, init=Tree(kind="tuple"),
-        init_keywords=Tree(kind="dict"), timeout_s=timeout_s, cache=cache, contain=uncontained,
+        init_keywords=Tree(kind="dict"), timeout_s=timeout_s, cache=cache, contain=contain,
     )  # fmt: skip
     return asyncio.run(build(request))
 
@@ -143,7 +151,7 @@ def test_a_function_that_is_declared_and_never_defined_fails_the_build(cache: Pa
         ("def broken(:\n", "import_failed", "SyntaxError"),
         ("import json\njson.loads('{')\n", "import_failed", "JSONDecodeError"),
         ("raise SystemExit(0)\n", "import_failed", "SystemExit"),
-        ("import os\nos._exit(0)\n", "crashed", "left with exit code 0"),
+        ("import os\nos._exit(0)\n", "crashed", "ended itself with exit code 0"),
         ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", "crashed", "SIGSEGV"),
         ("class ModelNew:\n    def __init__(self):\n        raise ValueError('x')\n", "no_extension", "no extension"),
     ],
@@ -153,6 +161,15 @@ def test_every_way_to_end_has_its_name(source: str, status: str, text: str, cach
     assert built.status == status
     assert text in built.detail
     assert "record.py" not in built.log
+
+
+def test_a_sandboxed_import_that_is_ended_by_a_signal_is_told_so(cache: Path) -> None:
+    def contained(argv: Sequence[str], **_: Any) -> list[str]:  # as bubblewrap does: 128 plus the signal's number
+        return ["/bin/sh", "-c", '"$@"; exit $?', "sh", *argv]
+
+    built = run("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", cache, contain=contained)
+    assert built.status == "crashed"
+    assert built.detail.endswith("was ended by SIGSEGV")
 
 
 def test_a_traceback_shows_the_candidates_own_lines(cache: Path) -> None:

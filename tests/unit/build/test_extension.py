@@ -70,7 +70,7 @@ def test_load_reads_files_and_the_headers_beside_them(tmp_path: Path) -> None:
     assert extension.cuda_sources == (("b.cu", "B"),)
     assert extension.headers == (("c.h", "C"),)
     assert extension.with_cuda
-    assert [unit.file for unit in units(recipe(extension))] == ["kevin.0.cpp", "kevin.0.cu", "kevin.launch.cpp"]
+    assert [unit.file for unit in units(recipe(extension))] == ["kevin.0.cpp", "kevin.0.cu"]
 
 
 def test_sycl_and_standalone_programs_are_refused() -> None:

@@ -12,7 +12,7 @@ namespace cuda {
 inline void check(cudaError_t status) {
   if (__builtin_expect(status != cudaSuccess, 0)) {
     cudaGetLastError();  // so that the next check does not see this one
-    raise<Error>(std::string("CUDA error: ") + cudaGetErrorString(status));
+    fail_with(Fault::Error, "CUDA error: ", cudaGetErrorString(status));
   }
 }
 inline DeviceIndex current_device() {
@@ -45,7 +45,7 @@ class CUDAStream {
 inline CUDAStream getCurrentCUDAStream(DeviceIndex index = -1) {
   if (index == -1) index = current_device();
   void* stream = nullptr;
-  if (!aoti_torch_get_current_cuda_stream) raise<Error>("this torch has no CUDA");
+  if (!aoti_torch_get_current_cuda_stream) fail(Fault::Error, "this torch has no CUDA");
   KEVIN_CALL(aoti_torch_get_current_cuda_stream, index, &stream);
   return CUDAStream(static_cast<cudaStream_t>(stream), index);
 }
@@ -54,7 +54,7 @@ inline CUDAStream getDefaultCUDAStream(DeviceIndex index = -1) {
 }
 inline cublasHandle_t getCurrentCUDABlasHandle() {
   void* handle = nullptr;
-  if (!torch_get_current_cuda_blas_handle) raise<Error>("this torch has no CUDA");
+  if (!torch_get_current_cuda_blas_handle) fail(Fault::Error, "this torch has no CUDA");
   KEVIN_CALL(torch_get_current_cuda_blas_handle, &handle);
   return static_cast<cublasHandle_t>(handle);
 }

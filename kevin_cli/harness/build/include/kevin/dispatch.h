@@ -17,7 +17,7 @@
     switch (kevin_type) {                                                                      \
       __VA_ARGS__                                                                              \
       default:                                                                                 \
-        ::kevin_torch::check_failed<::kevin_torch::NotImplementedError>(                       \
+        ::kevin_torch::check_failed(::kevin_torch::Fault::NotImplementedError,                 \
             "", '"', at_dispatch_name, "\" not implemented for '", kevin_type, "'");           \
     }                                                                                          \
   }()

@@ -1,37 +1,30 @@
-// Tensors of given contents, and views as free functions: what needs neither an operator nor Python.
+// Copies and factories: declared here, defined once in support/core.cpp.
 #pragma once
-#include <kevin/shapes.h>
-
-extern "C" {
-AOTITorchError aoti_torch_cpu_fill__Scalar(AtenTensorHandle, double) __attribute__((weak));
-AOTITorchError aoti_torch_cuda_fill__Scalar(AtenTensorHandle, double) __attribute__((weak));
-}
+#include <kevin/tensor.h>
 
 namespace kevin_torch {
 
-inline Tensor& Tensor::fill_(const Scalar& value) {
-  const double number = value.toDouble();
-  if (value.isIntegral(false) && static_cast<int64_t>(number) != value.toLong())
-    raise<Error>("fill_ with an integer of more than 53 bits is not supported here");
-  if (is_cuda()) KEVIN_CALL(aoti_torch_cuda_fill__Scalar, checked(), number);
-  else KEVIN_CALL(aoti_torch_cpu_fill__Scalar, checked(), number);
-  return *this;
+Tensor empty_strided(IntArrayRef sizes, IntArrayRef strides, const TensorOptions& options = {});
+Tensor empty(IntArrayRef sizes, const TensorOptions& options = {}, std::optional<MemoryFormat> format = nullopt);
+std::vector<int64_t> preserved_strides(const Tensor& self);
+std::optional<std::vector<int64_t>> view_strides(IntArrayRef sizes, IntArrayRef strides, IntArrayRef shape, int64_t numel);
+std::vector<int64_t> inferred_shape(IntArrayRef shape, int64_t numel);
+Tensor zeros(IntArrayRef sizes, const TensorOptions& options = {});
+Tensor empty_like(const Tensor& self, const TensorOptions& options = {}, std::optional<MemoryFormat> format = nullopt);
+Tensor zeros_like(const Tensor& self, const TensorOptions& options = {}, std::optional<MemoryFormat> format = nullopt);
+Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides, const TensorOptions& options = {});
+Tensor from_blob(void* data, IntArrayRef sizes, const TensorOptions& options = {});
+Tensor full(IntArrayRef sizes, const Scalar& value, const TensorOptions& given = {});
+Tensor ones(IntArrayRef sizes, const TensorOptions& options = {});
+Tensor full_like(const Tensor& self, const Scalar& value, const TensorOptions& options = {});
+Tensor ones_like(const Tensor& self, const TensorOptions& options = {});
+Tensor scalar_tensor(const Scalar& value, const TensorOptions& options = {});
+
+template <class T> T Tensor::item() const {
+  if (numel() != 1) fail_with(Fault::Error, "a Tensor with ", numel(), " elements cannot be converted to Scalar");
+  const Tensor here = to(Device(kCPU), type_of<T>());
+  return *static_cast<const T*>(here.data_ptr());
 }
-inline Tensor Tensor::new_empty(IntArrayRef sizes, const TensorOptions& given) const { return kevin_torch::empty(sizes, options().merge_in(given)); }
-inline Tensor Tensor::new_zeros(IntArrayRef sizes, const TensorOptions& given) const { return kevin_torch::zeros(sizes, options().merge_in(given)); }
-inline Tensor full(IntArrayRef sizes, const Scalar& value, const TensorOptions& given = {}) {
-  const ScalarType inferred = value.isFloatingPoint() ? kFloat : value.isBoolean() ? kBool : kLong;
-  Tensor out = empty(sizes, given.has_dtype() ? given : given.dtype(inferred));
-  out.fill_(value);
-  return out;
-}
-inline Tensor ones(IntArrayRef sizes, const TensorOptions& options = {}) { return full(sizes, 1, options.dtype(options.dtype())); }
-inline Tensor full_like(const Tensor& self, const Scalar& value, const TensorOptions& options = {}) {
-  Tensor out = empty_like(self, options);
-  out.fill_(value);
-  return out;
-}
-inline Tensor ones_like(const Tensor& self, const TensorOptions& options = {}) { return full_like(self, 1, options); }
 template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
 Tensor tensor(ArrayRef<T> values, const TensorOptions& o = {}) {
   Tensor out = empty({static_cast<int64_t>(values.size())}, TensorOptions(type_of<T>()));
@@ -43,7 +36,6 @@ template <class T> Tensor tensor(const std::vector<T>& values, const TensorOptio
 template <class T> Tensor tensor(std::initializer_list<T> values, const TensorOptions& o = {}) { return tensor(ArrayRef<T>(values), o); }
 template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
 Tensor tensor(T value, const TensorOptions& o = {}) { return tensor(ArrayRef<T>(value), o).reshape({}).to(o); }
-inline Tensor scalar_tensor(const Scalar& value, const TensorOptions& options = {}) { return full({}, value, options.dtype(options.dtype())); }
 inline Tensor squeeze(const Tensor& self) { return self.squeeze(); }
 inline Tensor squeeze(const Tensor& self, int64_t d) { return self.squeeze(d); }
 inline Tensor unsqueeze(const Tensor& self, int64_t d) { return self.unsqueeze(d); }
@@ -54,4 +46,9 @@ inline Tensor permute(const Tensor& self, IntArrayRef order) { return self.permu
 inline Tensor t(const Tensor& self) { return self.t(); }
 inline Tensor clone(const Tensor& self) { return self.clone(); }
 inline bool is_floating_point(const Tensor& self) { return self.is_floating_point(); }
+struct NoGradGuard {
+  const bool before = aoti_torch_grad_mode_is_enabled();
+  NoGradGuard() { aoti_torch_grad_mode_set_enabled(false); }
+  ~NoGradGuard() { aoti_torch_grad_mode_set_enabled(before); }
+};
 }  // namespace kevin_torch

@@ -116,8 +116,8 @@ KEVIN_SIXTEEN_BITS(BFloat16, __nv_bfloat16, bfloat16_bits, float_from_bits(stati
 #undef KEVIN_SIXTEEN_BITS
 #undef KEVIN_MIXED
 
-inline void append(std::string& out, Half value) { append(out, float(value)); }
-inline void append(std::string& out, BFloat16 value) { append(out, float(value)); }
+inline void append(Text& out, Half value) { append(out, float(value)); }
+inline void append(Text& out, BFloat16 value) { append(out, float(value)); }
 }  // namespace kevin_torch
 
 namespace std {

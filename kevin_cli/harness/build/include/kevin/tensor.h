@@ -86,15 +86,14 @@ class Tensor {
   int64_t storage_offset() const { return get(aoti_torch_get_storage_offset); }
   ScalarType scalar_type() const { return static_cast<ScalarType>(get<int32_t>(aoti_torch_get_dtype)); }
   TypeMeta dtype() const { return scalar_type(); }
+  TypeProperties type() const { return {scalar_type(), device_type()}; }
   DeviceType device_type() const { return static_cast<DeviceType>(get<int32_t>(aoti_torch_get_device_type)); }
   DeviceIndex get_device() const { return static_cast<DeviceIndex>(get<int32_t>(aoti_torch_get_device_index)); }
   Device device() const { return Device(device_type(), device_type() == kCPU ? DeviceIndex(-1) : get_device()); }
   Layout layout() const { return kStrided; }
   bool is_cuda() const { return device_type() == kCUDA; }
   bool is_cpu() const { return device_type() == kCPU; }
-  bool is_contiguous(MemoryFormat format = MemoryFormat::Contiguous) const {
-    return format == MemoryFormat::Contiguous ? get<bool>(aoti_torch_is_contiguous) : has_strides(dense_strides(sizes(), format));
-  }
+  bool is_contiguous(MemoryFormat format = MemoryFormat::Contiguous) const;
   bool is_non_overlapping_and_dense() const;
   bool is_floating_point() const { return isFloatingType(scalar_type()); }
   bool is_sparse() const { return get<int32_t>(aoti_torch_get_layout) != 0; }
@@ -133,12 +132,7 @@ class Tensor {
   Scalar item() const;
 
   // --- views of the same memory
-  Tensor as_strided(IntArrayRef sizes, IntArrayRef strides, std::optional<int64_t> offset = nullopt) const {
-    AtenTensorHandle out = nullptr;
-    KEVIN_CALL(aoti_torch__reinterpret_tensor, checked(), static_cast<int64_t>(sizes.size()), sizes.data(),
-               strides.data(), offset ? *offset - storage_offset() : 0, &out);
-    return steal(out);
-  }
+  Tensor as_strided(IntArrayRef sizes, IntArrayRef strides, std::optional<int64_t> offset = nullopt) const;
   Tensor view(IntArrayRef shape) const;
   Tensor reshape(IntArrayRef shape) const;
   Tensor view_as(const Tensor& other) const { return view(other.sizes()); }
@@ -160,9 +154,7 @@ class Tensor {
   Tensor alias() const { return detach(); }
 
   // --- copies
-  Tensor contiguous(MemoryFormat format = MemoryFormat::Contiguous) const {
-    return is_contiguous(format) ? *this : copied(dense_strides(sizes(), format), scalar_type(), device());
-  }
+  Tensor contiguous(MemoryFormat format = MemoryFormat::Contiguous) const;
   Tensor clone(std::optional<MemoryFormat> format = nullopt) const;
   Tensor to(ScalarType type, bool non_blocking = false, bool copy = false) const { return to(device(), type, non_blocking, copy); }
   Tensor to(TypeMeta type) const { return to(type.toScalarType()); }
@@ -195,25 +187,16 @@ class Tensor {
 
   // The handle, or torch's own complaint about an undefined tensor.
   AtenTensorHandle checked() const {
-    if (__builtin_expect(!handle_, 0)) raise<Error>("Expected a proper Tensor but got None (or an undefined Tensor in C++)");
+    if (__builtin_expect(!handle_, 0)) fail(Fault::Error, "Expected a proper Tensor but got None (or an undefined Tensor in C++)");
     return handle_;
   }
-  static int64_t wrapped(int64_t d, int64_t rank) {
-    const int64_t range = rank ? rank : 1;
-    if (d < -range || d >= range)
-      raise<IndexError>(kevin_torch::str("Dimension out of range (expected to be in range of [", -range, ", ", range - 1, "], but got ", d, ")"));
-    return d < 0 ? d + range : d;
-  }
+  static int64_t wrapped(int64_t d, int64_t rank);
   static std::vector<int64_t> dense_strides(IntArrayRef sizes, MemoryFormat format = MemoryFormat::Contiguous);
 
  private:
   AtenTensorHandle handle_ = nullptr;
 
-  static AtenTensorHandle retained(AtenTensorHandle handle) {
-    AtenTensorHandle out = nullptr;
-    if (handle) KEVIN_CALL(aoti_torch_new_tensor_handle, handle, &out);
-    return out;
-  }
+  static AtenTensorHandle retained(AtenTensorHandle handle);
   template <class T = int64_t> T get(AOTITorchError (*call)(AtenTensorHandle, T*)) const {
     T out{};
     if (__builtin_expect(call(checked(), &out) != 0, 0)) raise_from_torch("a property of a tensor");
@@ -224,23 +207,14 @@ class Tensor {
     if (__builtin_expect(call(checked(), &out) != 0, 0)) raise_from_torch("a property of a tensor");
     return out;
   }
-  bool has_strides(const std::vector<int64_t>& wanted) const {
-    for (int64_t i = 0; i < dim(); ++i) if (size(i) != 1 && stride(i) != wanted[i]) return false;
-    return true;
-  }
-  void check_type(ScalarType wanted) const {
-    if (__builtin_expect(scalar_type() != wanted, 0))
-      raise<Error>(kevin_torch::str("expected scalar type ", wanted, " but found ", scalar_type()));
-  }
-  void check_dim(size_t wanted) const {
-    if (dim() != static_cast<int64_t>(wanted))
-      raise<Error>(kevin_torch::str("TensorAccessor expected ", wanted, " dims but tensor has ", dim()));
-  }
+  bool has_strides(const std::vector<int64_t>& wanted) const;
+  void check_type(ScalarType wanted) const;
+  void check_dim(size_t wanted) const;
   template <class T, size_t N, template <class> class Traits, class index_t>
   GenericPackedTensorAccessor<T, N, Traits, index_t> packed() const {
     check_dim(N);
     if (sizeof(index_t) == 4 && numel() > 2147483647)
-      raise<Error>("numel needs to be smaller than int32_t max; otherwise, please use packed_accessor64");
+      fail(Fault::Error, "numel needs to be smaller than int32_t max; otherwise, please use packed_accessor64");
     return {data_ptr<std::remove_const_t<T>>(), sizes().data(), strides().data()};
   }
   Tensor copied(const std::vector<int64_t>& strides, ScalarType type, Device where, bool non_blocking = false) const;
@@ -248,8 +222,5 @@ class Tensor {
 using TensorList = ArrayRef<Tensor>;
 using ITensorListRef = TensorList;
 
-inline void append(std::string& out, const Tensor& tensor) {
-  out += "Tensor";
-  if (tensor.defined()) append(out, tensor.sizes());
-}
+void append(Text& out, const Tensor& tensor);
 }  // namespace kevin_torch

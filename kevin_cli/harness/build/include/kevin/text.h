@@ -1,80 +1,90 @@
-// Text for messages: what c10::str and TORCH_CHECK do with an ostringstream, without <sstream> (0.3 s).
+// Messages: what c10::str and TORCH_CHECK do with an ostringstream, without <sstream> and without <string>.
+//
+// Parsing <string> costs half a second in each of nvcc's passes, so nothing that every unit sees needs it:
+// text is built in a `Text`, and what throws is compiled once (support/core.cpp). `kevin/errors.h` has the
+// exceptions themselves, for sources that name them.
 #pragma once
-#include <cstdio>
-#include <stdexcept>
-#include <string>
 #include <type_traits>
+#include <utility>
+#if __has_include(<bits/stringfwd.h>)
+#include <bits/stringfwd.h>  // libstdc++'s declaration of std::string alone
+#else
+#include <string>
+#endif
 
 #include <kevin/abi.h>
 
 namespace kevin_torch {
 
-inline void append(std::string& out, const char* value) { out += value ? value : "(null)"; }
-inline void append(std::string& out, const std::string& value) { out += value; }
-inline void append(std::string& out, char value) { out += value; }
-inline void append(std::string& out, bool value) { out += value ? '1' : '0'; }
-inline void append(std::string& out, const void* value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%p", value);
-  out += text;
-}
-template <class T>
-std::enable_if_t<std::is_arithmetic_v<T>> append(std::string& out, T value) {
-  char text[40];
-  if constexpr (std::is_floating_point_v<T>) {
-    std::snprintf(text, sizeof text, "%g", static_cast<double>(value));
-  } else if constexpr (std::is_signed_v<T>) {
-    std::snprintf(text, sizeof text, "%lld", static_cast<long long>(value));
-  } else {
-    std::snprintf(text, sizeof text, "%llu", static_cast<unsigned long long>(value));
-  }
-  out += text;
-}
+class Text {  // characters that grow; ends with a zero
+ public:
+  Text();
+  Text(const Text&) = delete;
+  Text& operator=(const Text&) = delete;
+  ~Text();
+  Text& add(const char* characters, size_t count);
+  Text& add(const char* characters);
+  const char* c_str() const { return data_; }
+  size_t size() const { return size_; }
 
-template <class... Parts>
-std::string str(const Parts&... parts) {
-  std::string out;
-  (append(out, parts), ...);
-  return out;
-}
-
-struct Error : std::runtime_error {
-  using std::runtime_error::runtime_error;
-  const char* what_without_backtrace() const { return what(); }
-  const std::string msg() const { return what(); }
+ private:
+  char* data_;
+  size_t size_, room_;
 };
-struct ValueError : Error { using Error::Error; };
-struct TypeError : Error { using Error::Error; };
-struct IndexError : Error { using Error::Error; };
-struct NotImplementedError : Error { using Error::Error; };
 
-template <class E>
-[[noreturn]] __attribute__((noinline)) void raise(std::string message) { throw E(std::move(message)); }
+void append(Text& out, const char* value);
+void append(Text& out, char value);
+void append(Text& out, bool value);
+void append(Text& out, const void* value);
+void append_number(Text& out, double value);
+void append_number(Text& out, long long value);
+void append_number(Text& out, unsigned long long value);
+template <class T>
+std::enable_if_t<std::is_arithmetic_v<T>> append(Text& out, T value) {
+  if constexpr (std::is_floating_point_v<T>) append_number(out, static_cast<double>(value));
+  else if constexpr (std::is_signed_v<T>) append_number(out, static_cast<long long>(value));
+  else append_number(out, static_cast<unsigned long long>(value));
+}
+template <class S, class = decltype(std::declval<const S&>().c_str())>  // std::string, where there is one
+void append(Text& out, const S& value) { out.add(value.c_str(), value.size()); }
+
+// Which exception, for whoever only throws; the classes are in kevin/errors.h.
+enum class Fault { Error, ValueError, TypeError, IndexError, NotImplementedError };
+[[noreturn]] void fail(Fault kind, const char* message);
+template <class... Parts>
+[[noreturn]] __attribute__((noinline, cold)) void fail_with(Fault kind, const Parts&... parts) {
+  Text out;
+  (append(out, parts), ...);
+  fail(kind, out.c_str());
+}
 
 // A failed call into libtorch. Its text is known from torch 2.13 on; before that torch prints it.
-[[noreturn]] inline void raise_from_torch(const char* call) {
-  const char* what = torch_exception_get_what_without_backtrace ? torch_exception_get_what_without_backtrace() : nullptr;
-  throw Error(what && *what ? std::string(what) : std::string(call) + " failed");
-}
+[[noreturn]] void raise_from_torch(const char* call);
+void print_warning(const char* text);
 #define KEVIN_CALL(name, ...) \
   do { if (name(__VA_ARGS__) != 0) ::kevin_torch::raise_from_torch(#name); } while (0)
 
-template <class E, class... Parts>
-[[noreturn]] __attribute__((noinline, cold)) void check_failed(const char* condition, const Parts&... parts) {
+template <class... Parts>
+[[noreturn]] __attribute__((noinline, cold)) void check_failed(Fault kind, const char* condition, const Parts&... parts) {
   if constexpr (sizeof...(Parts) == 0) {
-    throw E(std::string("Expected ") + condition +
-            " to be true, but got false.  (Could this error message be improved?  If so, please report an "
-            "enhancement request to PyTorch.)");
+    fail_with(kind, "Expected ", condition,
+              " to be true, but got false.  (Could this error message be improved?  If so, please report an "
+              "enhancement request to PyTorch.)");
   } else {
-    throw E(str(parts...));
+    fail_with(kind, parts...);
   }
+}
+template <class... Parts> void warn(const Parts&... parts) {
+  Text out;
+  (append(out, parts), ...);
+  print_warning(out.c_str());
 }
 }  // namespace kevin_torch
 
 #define KEVIN_CHECK(type, condition, ...)                                              \
   do {                                                                                 \
     if (__builtin_expect(!(condition), 0))                                             \
-      ::kevin_torch::check_failed<::kevin_torch::type>(#condition, ##__VA_ARGS__);     \
+      ::kevin_torch::check_failed(::kevin_torch::Fault::type, #condition, ##__VA_ARGS__); \
   } while (0)
 #define TORCH_CHECK(condition, ...) KEVIN_CHECK(Error, condition, ##__VA_ARGS__)
 #define TORCH_CHECK_VALUE(condition, ...) KEVIN_CHECK(ValueError, condition, ##__VA_ARGS__)
@@ -91,8 +101,8 @@ template <class E, class... Parts>
 #define TORCH_CHECK_GE(a, b) TORCH_CHECK((a) >= (b), "Check failed: " #a " >= " #b)
 #define AT_ASSERT(condition) TORCH_INTERNAL_ASSERT(condition)
 #define AT_ASSERTM(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
-#define AT_ERROR(...) ::kevin_torch::check_failed<::kevin_torch::Error>("", __VA_ARGS__)
-#define TORCH_WARN(...) std::fprintf(stderr, "Warning: %s\n", ::kevin_torch::str(__VA_ARGS__).c_str())
+#define AT_ERROR(...) ::kevin_torch::check_failed(::kevin_torch::Fault::Error, "", __VA_ARGS__)
+#define TORCH_WARN(...) ::kevin_torch::warn(__VA_ARGS__)
 #define TORCH_WARN_ONCE(...)                             \
   do {                                                   \
     static bool kevin_warned = false;                    \

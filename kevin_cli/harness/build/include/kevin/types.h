@@ -2,7 +2,6 @@
 #pragma once
 #include <initializer_list>
 #include <optional>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -54,27 +53,9 @@ template <class T> constexpr ScalarType type_of() {
   else return CppTypeToScalarType<Plain>::value;
 }
 
-inline const char* toString(ScalarType type) {
-  switch (type) {
-#define KEVIN_X(T, Name, python) case ScalarType::Name: return #Name;
-    KEVIN_SCALAR_TYPES(KEVIN_X)
-#undef KEVIN_X
-    default: return "another type";
-  }
-}
-inline const char* python_name(ScalarType type) {
-  switch (type) {
-#define KEVIN_X(T, Name, python) case ScalarType::Name: return python;
-    KEVIN_SCALAR_TYPES(KEVIN_X)
-#undef KEVIN_X
-    case ScalarType::ComplexFloat: return "complex64";
-    case ScalarType::ComplexDouble: return "complex128";
-    case ScalarType::Float8_e5m2: return "float8_e5m2";
-    case ScalarType::Float8_e4m3fn: return "float8_e4m3fn";
-    default: return "float32";
-  }
-}
-inline void append(std::string& out, ScalarType type) { out += toString(type); }
+const char* toString(ScalarType type);
+const char* python_name(ScalarType type);
+inline void append(Text& out, ScalarType type) { out.add(toString(type)); }
 inline size_t elementSize(ScalarType type) { return aoti_torch_dtype_element_size(static_cast<int32_t>(type)); }
 constexpr bool isFloatingType(ScalarType t) {
   return t == ScalarType::Half || t == ScalarType::Float || t == ScalarType::Double || t == ScalarType::BFloat16;
@@ -112,7 +93,7 @@ class TypeMeta {
  private:
   ScalarType type_;
 };
-inline void append(std::string& out, TypeMeta type) { out += type.name(); }
+inline void append(Text& out, TypeMeta type) { out.add(type.name()); }
 inline ScalarType typeMetaToScalarType(TypeMeta type) { return type; }
 
 template <class T> struct OpMathType { using type = T; };
@@ -135,21 +116,13 @@ enum class Layout : int8_t { Strided = 0 };
 constexpr Layout kStrided = Layout::Strided;
 enum class MemoryFormat : int8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
 
-inline void append(std::string& out, DeviceType type) {
-  out += type == DeviceType::CUDA ? "cuda" : type == DeviceType::CPU ? "cpu" : "meta";
-}
+void append(Text& out, DeviceType type);
 
 class Device {
  public:
   constexpr Device(DeviceType type, DeviceIndex index = -1) : type_(type), index_(index) {}
-  Device(const std::string& text) : type_(DeviceType::CPU), index_(-1) {
-    const size_t colon = text.find(':');
-    const std::string kind = text.substr(0, colon);
-    if (kind == "cuda") type_ = DeviceType::CUDA;
-    else if (kind != "cpu") raise<Error>("Invalid device string: '" + text + "'");
-    if (colon != std::string::npos) index_ = static_cast<DeviceIndex>(std::stoi(text.substr(colon + 1)));
-  }
-  Device(const char* text) : Device(std::string(text)) {}
+  Device(const char* text);  // "cuda:0"
+  template <class S, class = decltype(std::declval<const S&>().c_str())> Device(const S& text) : Device(text.c_str()) {}
   constexpr DeviceType type() const { return type_; }
   constexpr DeviceIndex index() const { return index_; }
   constexpr bool has_index() const { return index_ != -1; }
@@ -157,17 +130,28 @@ class Device {
   constexpr bool is_cpu() const { return type_ == DeviceType::CPU; }
   constexpr bool operator==(const Device& other) const { return type_ == other.type_ && index_ == other.index_; }
   constexpr bool operator!=(const Device& other) const { return !(*this == other); }
-  std::string str() const {
-    std::string out;
-    append(out, type_);
-    return has_index() ? out + ":" + std::to_string(index_) : out;
-  }
+  std::string str() const;
 
  private:
   DeviceType type_;
   DeviceIndex index_;
 };
-inline void append(std::string& out, const Device& device) { out += device.str(); }
+void append(Text& out, const Device& device);
+
+class TypeProperties {  // what the old `tensor.type()` gives
+ public:
+  constexpr TypeProperties(ScalarType scalar, DeviceType device) : scalar_(scalar), device_(device) {}
+  constexpr operator ScalarType() const { return scalar_; }
+  constexpr ScalarType scalarType() const { return scalar_; }
+  constexpr DeviceType device_type() const { return device_; }
+  constexpr bool is_cuda() const { return device_ == DeviceType::CUDA; }
+  friend constexpr bool operator==(TypeProperties a, TypeProperties b) { return a.scalar_ == b.scalar_ && a.device_ == b.device_; }
+  friend constexpr bool operator!=(TypeProperties a, TypeProperties b) { return !(a == b); }
+
+ private:
+  ScalarType scalar_;
+  DeviceType device_;
+};
 
 // --- arrays --------------------------------------------------------------------------------------
 
@@ -197,7 +181,7 @@ class ArrayRef {  // borrowed, like c10's
   constexpr bool empty() const { return size_ == 0; }
   constexpr const T& operator[](size_t i) const { return data_[i]; }
   const T& at(size_t i) const {
-    if (i >= size_) raise<Error>(kevin_torch::str("ArrayRef: invalid index ", i, " with length ", size_));
+    if (i >= size_) fail_with(Fault::Error, "ArrayRef: invalid index ", i, " with length ", size_);
     return data_[i];
   }
   constexpr const T& front() const { return data_[0]; }
@@ -220,15 +204,15 @@ template <class T> bool operator!=(ArrayRef<T> a, ArrayRef<T> b) { return !a.equ
 template <class T> bool operator==(ArrayRef<T> a, const std::vector<T>& b) { return a.equals(b); }
 template <class T> bool operator!=(ArrayRef<T> a, const std::vector<T>& b) { return !a.equals(b); }
 template <class T> bool operator==(const std::vector<T>& a, ArrayRef<T> b) { return b.equals(a); }
-template <class T> void append(std::string& out, ArrayRef<T> values) {
-  out += '[';
+template <class T> void append(Text& out, ArrayRef<T> values) {
+  append(out, '[');
   for (size_t i = 0; i < values.size(); ++i) {
-    if (i) out += ", ";
+    if (i) append(out, ", ");
     append(out, values[i]);
   }
-  out += ']';
+  append(out, ']');
 }
-template <class T> void append(std::string& out, const std::vector<T>& values) { append(out, ArrayRef<T>(values)); }
+template <class T> void append(Text& out, const std::vector<T>& values) { append(out, ArrayRef<T>(values)); }
 using IntArrayRef = ArrayRef<int64_t>;
 using IntList = IntArrayRef;
 
@@ -310,7 +294,7 @@ class Scalar {  // an int64, a double or a bool, as Python sees it
   int64_t integer_ = 0;
   double real_ = 0;
 };
-inline void append(std::string& out, const Scalar& s) {
+inline void append(Text& out, const Scalar& s) {
   if (s.isFloatingPoint()) append(out, s.toDouble()); else append(out, s.toLong());
 }
 }  // namespace kevin_torch

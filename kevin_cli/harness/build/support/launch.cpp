@@ -1,9 +1,8 @@
-// Launches on stream 0 go to torch's current stream. Compiled as a unit of its own, linked with --wrap.
+// Launches on stream 0 go to torch's current stream. Linked with --wrap into whatever has kernels (see support.py).
 //
 // `kernel<<<grid, block>>>` names the legacy default stream. With torch's current stream elsewhere (a side
 // stream, a graph being captured) such a kernel would run out of order; here it runs where torch's own
 // would. Where the current stream is the default one, nothing changes. cudaStreamLegacy (1) stays as it is.
-#pragma once
 #include <kevin/abi.h>
 
 extern "C" {
