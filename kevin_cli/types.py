@@ -319,12 +319,16 @@ class Timing:
     """The times themselves, in the order in which they were taken; empty where they were not kept."""
 
 
+LAUNCH_BOUND_SHARE = 0.7
+"""A kernel whose device time is a smaller share of its call's than this is bound by launching."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Candidate against one baseline: the median of paired ratios baseline / candidate."""
 
     baseline: str
-    """`eager` or `compile`."""
+    """`eager`, or a mode of torch.compile: `compile` (its default), `reduce-overhead`, `max-autotune`."""
     median: float
     low: float
     high: float
@@ -342,6 +346,24 @@ class Comparison:
     @property
     def is_slower(self) -> bool:
         return self.high < 1.0 - self.noise_floor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What else the machine did while something was timed."""
+
+    num_rounds: int
+    """Rounds that count, over all processes."""
+    num_repeated: int = 0
+    """Rounds that were disturbed and measured again."""
+    num_disturbed: int = 0
+    """Disturbed rounds that count all the same: there was no end to it."""
+    why: str = ""
+    """What disturbed most of them."""
+    clocks_mhz: tuple[int, int] | None = None
+    """The lowest and the highest clock of the device after a block, where it can be asked."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know beside: a power limit that was reached, what could not be seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -397,10 +419,24 @@ class Verdict:
     weak_check: str = ""
     """Why this task cannot tell right from wrong, when it cannot; empty otherwise."""
     wall_s: float = 0.0
+    in_graph: tuple[Comparison, ...] = ()
+    """The same in CUDA graphs: device time without launches. Of a final judgement on a GPU."""
+    not_in_graph: tuple[tuple[str, str], ...] = ()
+    """What has no device time, `candidate` or a baseline, and why."""
+    conditions: Conditions | None = None
 
     def __post_init__(self) -> None:
-        if self.comparisons and self.outcome is not Outcome.CORRECT:
+        if (self.comparisons or self.in_graph) and self.outcome is not Outcome.CORRECT:
             raise ValueError("only a correct candidate has a speed")
+
+    @property
+    def launch_bound(self) -> tuple[float, float] | None:
+        """(µs a call, µs of it on the device) of a candidate whose calls are mostly launching; else `None`."""
+        if not self.in_graph or not self.comparisons:
+            return None
+        call_us = self.comparisons[0].candidate_timing.median_us
+        device_us = self.in_graph[0].candidate_timing.median_us
+        return (call_us, device_us) if device_us < LAUNCH_BOUND_SHARE * call_us else None
 
     @property
     def is_correct(self) -> bool:
@@ -587,3 +623,12 @@ class TaskReport:
     """Program and version: torch, python, compiler, driver."""
     roofline: Roofline | None = None
     """`None` when the device could not be measured."""
+    device_times: tuple[tuple[str, Timing], ...] = ()
+    """Name and device time of every baseline that runs in a CUDA graph: a call without its launches."""
+    not_in_graph: tuple[tuple[str, str], ...] = ()
+    """Name of every baseline that has no device time, and why; empty where there is no GPU."""
+    other_tf32: tuple[tuple[str, Timing], ...] = ()
+    """Baselines under another setting of TF32 than the user's: shown, never what a speedup is relative to."""
+    conditions: Conditions | None = None
+    measured: str = ""
+    """When the baselines were measured, if not just now: they were kept from an earlier run."""

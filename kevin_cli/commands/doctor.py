@@ -18,6 +18,7 @@ from kevin_cli.commands.session import Order
 from kevin_cli.errors import ExitCode, KevinError
 from kevin_cli.harness.device import choose as choose_device
 from kevin_cli.harness.device import gpu_names
+from kevin_cli.harness.roofline import Ceilings
 from kevin_cli.policies.choose import choose as choose_policy
 from kevin_cli.settings import Settings
 from kevin_cli.show.findings import Finding, finding_lines
@@ -83,7 +84,7 @@ def _probe(order: Order, python: str) -> Iterator[Finding]:
         yield probes.sandbox()
         yield asyncio.run(_model(order.settings))
         if torch.state != "missing":
-            yield asyncio.run(_self_timing(order, python, folder))
+            yield from asyncio.run(_self_timing(order, python, folder))
 
 
 async def _model(settings: Settings) -> Finding:
@@ -97,8 +98,8 @@ async def _model(settings: Settings) -> Finding:
     return Finding("model", "ok", choice.reason)
 
 
-async def _self_timing(order: Order, python: str, folder: Path) -> Finding:
-    """A module judged as its own candidate: correct, and neither faster nor slower."""
+async def _self_timing(order: Order, python: str, folder: Path) -> list[Finding]:
+    """A module judged as its own candidate: correct, and neither faster nor slower; then the device's limits."""
     path = folder / "softmax.py"
     path.write_text(MODULE)
     target = Target(path=str(path), class_name="Model", python=python)
@@ -108,9 +109,19 @@ async def _self_timing(order: Order, python: str, folder: Path) -> Finding:
         async with sessions.open_judge(order.settings, target, device, Rules.LIBRARY) as judge:
             task = await sessions.lower_target(judge, target)
             verdict, report = await judge.judge(task, candidate), await judge.open_task(task)
+            return [timing_finding(verdict, device, report.roofline), limits_finding(await judge.measure_device(task))]
     except KevinError as error:
-        return Finding("timing", "missing", error.message, error.hint)
-    return timing_finding(verdict, device, report.roofline)
+        return [Finding("timing", "missing", error.message, error.hint)]
+
+
+def limits_finding(found: Ceilings) -> Finding:
+    """The ceilings of the roofline, which are kept: every limit of a task is made from them."""
+    beyond = max((rate for size, rate in found.bytes_per_s if size > found.cache_bytes), default=0.0)
+    rates = [f"{name} {rate / 1e12:.3g}" for name, rate in found.flops_per_s]
+    if not beyond:
+        return Finding("limits", "warn", "the memory's speed can't be measured", "free some of the device's memory")
+    products = f"; products in TFLOP/s: {', '.join(rates)}" if rates else ""
+    return Finding("limits", "ok", f"memory moves {beyond / 1e9:.4g} GB/s{products}")
 
 
 def timing_finding(verdict: Verdict, device: DeviceKind, limit: Roofline | None) -> Finding:

@@ -85,9 +85,24 @@ def check_object(task: Task, verdict: Verdict, report: TaskReport, baseline: str
 
 
 def speedup_object(verdict: Verdict | None) -> dict[str, Any]:
-    """Median and interval against eager and against compiled; null for what was not compared."""
+    """Median and interval against eager, torch.compile and the fastest; null for what was not compared."""
     found = {name: verdict.against(name) if verdict else None for name in ("eager", "compile")}
-    return {"vs_eager": _interval(found["eager"]), "vs_compiled": _interval(found["compile"])}
+    fastest = verdict.against_fastest() if verdict else None
+    return {
+        "vs_eager": _interval(found["eager"]),
+        "vs_compiled": _interval(found["compile"]),
+        "vs_fastest": _interval(fastest),
+        "fastest": fastest.baseline if fastest else None,
+        **_device_side(verdict),
+    }
+
+
+def _device_side(verdict: Verdict | None) -> dict[str, Any]:
+    """The speed in a CUDA graph by baseline, and whether launching bounds the kernel; null where there is no graph."""
+    if verdict is None or not verdict.in_graph:
+        return {"in_graph": None, "launch_bound": None}
+    in_graph = {one.baseline: _interval(one) for one in verdict.in_graph}
+    return {"in_graph": in_graph, "launch_bound": verdict.launch_bound is not None}
 
 
 def roofline_object(report: TaskReport | None, verdict: Verdict | None) -> dict[str, Any] | None:

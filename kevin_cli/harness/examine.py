@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kevin_cli.harness.build.build import BuildRequest, Built, build
 from kevin_cli.harness.faults import CandidateFault
+from kevin_cli.harness.in_graph import candidate_in_graph
 from kevin_cli.harness.opened import OpenedTask
 from kevin_cli.harness.rules import check_rules
 from kevin_cli.harness.sandbox import Sandbox
-from kevin_cli.harness.timing import CANDIDATE, Plan, Samples, Side, measure
+from kevin_cli.harness.timing import CANDIDATE, Measured, Plan, Side, measure
 from kevin_cli.harness.verify import TAMPERING, load_weights, verify
 from kevin_cli.harness.weights import Pairs, UnmappableWeights, map_weights
 from kevin_cli.harness.worker_side import WorkerSide
@@ -24,6 +25,8 @@ from kevin_cli.types import (
     BuildReport,
     Candidate,
     Comparison,
+    Conditions,
+    DeviceKind,
     Outcome,
     OutputCheck,
     Rules,
@@ -40,8 +43,9 @@ BUILD_OUTCOMES = {
 }
 CHECKED_SLOTS = 16
 """Calls of each timed block that are verified, or all when there are fewer."""
-FINAL_MIN_ROUNDS = 10
-"""For each of three fresh processes: thirty rounds in all."""
+BLOCKS_PER_CHECK = 3
+FINAL_MIN_ROUNDS = 16
+"""For each of three fresh processes: nearly fifty rounds in all."""
 
 
 @dataclass(slots=True)
@@ -53,6 +57,9 @@ class Findings:
     seeds: tuple[int, ...] = ()
     checks: tuple[OutputCheck, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
+    in_graph: tuple[Comparison, ...] = ()
+    not_in_graph: tuple[tuple[str, str], ...] = ()
+    conditions: Conditions | None = None
 
 
 def follow_rules(candidate: Candidate, rules: Rules) -> None:
@@ -93,9 +100,25 @@ class BuildFault(CandidateFault):
         self.report = built.report
 
 
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """The times of one worker process."""
+
+    calls: Measured
+    in_graph: Measured | None = None
+    why_not_in_graph: str = ""
+
+
 async def examine(
-    opened: OpenedTask, worker: WorkerSide, built: Built, plan: Plan, findings: Findings, tell: StageWatch
-) -> Samples:
+    opened: OpenedTask,
+    worker: WorkerSide,
+    built: Built,
+    plan: Plan,
+    findings: Findings,
+    tell: StageWatch,
+    *,
+    final: bool,
+) -> Timed:
     """Everything that one worker process does for one candidate. Raises `CandidateFault`."""
     task, reference = opened.task, opened.reference
     tell(Stage.VERIFYING)
@@ -107,7 +130,7 @@ async def examine(
     findings.seeds = (*findings.seeds, *verified.seeds)
     findings.checks = verified.checks
     tell(Stage.TIMING)
-    return await _time(opened, worker, plan)
+    return await _time(opened, worker, plan, final=final)
 
 
 async def _map(opened: OpenedTask, worker: WorkerSide, built: Built) -> Pairs:
@@ -118,18 +141,51 @@ async def _map(opened: OpenedTask, worker: WorkerSide, built: Built) -> Pairs:
         raise CandidateFault(Outcome.REJECTED, "the candidate's weights cannot be mapped", str(error)) from error
 
 
-async def _time(opened: OpenedTask, worker: WorkerSide, plan: Plan) -> Samples:
-    async def after(slots: Sequence[int]) -> None:
-        await _check_block(opened, slots)
+async def _time(opened: OpenedTask, worker: WorkerSide, plan: Plan, *, final: bool) -> Timed:
+    check = SecretChecks(opened)
+    candidate = Side(CANDIDATE, worker.run, check.after)
+    measured = await measure(opened.reference, [*opened.baseline_sides(final=final), candidate], plan)
+    await check.last()
+    if not final or plan.device is DeviceKind.CPU:
+        return Timed(measured)
+    every = replace(candidate, after=lambda slots: check_block(opened, slots))
+    in_graph, why = await candidate_in_graph(opened.reference, opened.in_graph, worker, every, plan)
+    return Timed(measured, in_graph, why)
 
-    sides = [*opened.baseline_sides(), Side(CANDIDATE, worker.run, after)]
-    return await measure(opened.reference, sides, plan)
+
+class SecretChecks:
+    """Verifies one block of each few, chosen when all of them have been timed or the chosen one has just ended.
+
+    Which it is stays unknown to the candidate until then. Verifying costs several times what timing does, and
+    whoever wants to move a median has to cheat in more than half of the blocks.
+    """
+
+    def __init__(self, opened: OpenedTask) -> None:
+        self._opened = opened
+        self._num_blocks = 0
+        self._chosen = 0
+        self._pending: Sequence[int] = ()
+
+    async def after(self, slots: Sequence[int]) -> None:
+        """The first block of all is always verified, and then a secret one of each `BLOCKS_PER_CHECK`."""
+        place = self._num_blocks % BLOCKS_PER_CHECK
+        if place == 0:
+            self._chosen = random.SystemRandom().randrange(BLOCKS_PER_CHECK) if self._num_blocks else 0
+        self._num_blocks += 1
+        self._pending = () if place == self._chosen else slots
+        if place == self._chosen:
+            await check_block(self._opened, slots)
+
+    async def last(self) -> None:
+        """The very last block is verified too, unless it was."""
+        if self._pending:
+            await check_block(self._opened, self._pending)
 
 
-async def _check_block(opened: OpenedTask, slots: Sequence[int]) -> None:
+async def check_block(opened: OpenedTask, slots: Sequence[int]) -> None:
     """Outputs of a clocked block, chosen after it ended, are as good as those of the integrity pass.
 
-    With twelve blocks a candidate that skips two calls in a hundred is found out with 98 %.
+    With eight of them a candidate that skips two calls in a hundred is found out with 92 %.
     """
     chosen = random.SystemRandom().sample(list(slots), min(len(slots), CHECKED_SLOTS))
     answer = await opened.reference.check_block(chosen)

@@ -29,6 +29,16 @@ def count_flops(graph: Graph) -> dict[str, int]:
     return dict(found)
 
 
+def float32_kinds(graph: Graph | None) -> tuple[bool, bool]:
+    """Whether there are products, and convolutions, of float32: what a setting of TF32 changes. Both, if unknown."""
+    if graph is None:
+        return True, True
+    nodes = {node.name: node for node in graph.nodes}
+    found = [node for node in graph.nodes if _count(node, nodes) and (node.dtype or "float32") == "float32"]
+    convolutions = ["conv" in op_word(node) for node in found]
+    return not all(convolutions), any(convolutions)
+
+
 def op_word(node: Node) -> str:
     """`aten.mul.Tensor` -> `mul`."""
     parts = node.op.split(".")

@@ -18,6 +18,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from statistics import median
 from types import TracebackType
 from typing import Any
 
@@ -30,18 +31,20 @@ from kevin_cli.harness.examine import (
     FINAL_MIN_ROUNDS,
     BuildFault,
     Findings,
+    Timed,
     build_candidate,
     examine,
     follow_rules,
 )
 from kevin_cli.harness.faults import CandidateFault, ReferenceFault, ReferenceLost
-from kevin_cli.harness.limits import with_limit
-from kevin_cli.harness.opened import COMPILE, OpenedTask
+from kevin_cli.harness.limits import measure_device, with_limit
+from kevin_cli.harness.opened import COMPILE, MAX_AUTOTUNE, OpenedTask
 from kevin_cli.harness.quiet import Quiet
 from kevin_cli.harness.reference_side import ReferenceSide
-from kevin_cli.harness.roofline import why_impossible
+from kevin_cli.harness.roofline import Ceilings, why_impossible
 from kevin_cli.harness.sandbox import Sandbox, interpreter_folders
-from kevin_cli.harness.timing import Samples, compare_all
+from kevin_cli.harness.timing import CANDIDATE, compare_all
+from kevin_cli.harness.watch import joined
 from kevin_cli.harness.worker_side import Spare, Surroundings
 from kevin_cli.types import (
     BuildReport,
@@ -162,6 +165,16 @@ class LocalJudge:
             assert self._opened.report is not None
             return self._opened.report
 
+    async def measure_device(self, task: Task) -> Ceilings:
+        """What this device can do at best, measured now and kept; `task` is any task on it."""
+        await self.open_task(task)
+        assert self._opened is not None
+        try:
+            async with self._quiet.measuring():
+                return await measure_device(self._opened, self._settings.cache)
+        except ReferenceFault as fault:
+            raise opening.as_error(fault) from fault
+
     async def _open(self, task: Task) -> OpenedTask:
         try:
             opened = await self._open_or_without_compile(task)
@@ -174,11 +187,18 @@ class LocalJudge:
             raise InfraError(str(error), "run it again; if it happens again, try smaller inputs") from error
 
     async def _with_report(self, opened: OpenedTask) -> OpenedTask:
-        """One worker is used up for the A/A run; the next starts when nothing is measured any more."""
+        """From an earlier run, or measured now: that uses up one worker, for the A/A run; the next starts when
+        nothing is measured any more."""
         assert self._spare is not None
+        cache = self._settings.cache
+        kept = await opening.with_kept_report(opened, self._isolation(), cache)
+        if kept is not None:
+            return kept
         worker = await self._spare.take()
         try:
-            return await opening.with_report(opened, self._isolation(), worker)
+            measured = await opening.with_report(opened, self._isolation(), worker)
+            await asyncio.to_thread(opening.keep, measured, cache)
+            return measured
         finally:
             await worker.stop()
             self._spare.prepare()
@@ -227,7 +247,7 @@ class LocalJudge:
         report = await self.open_task(task)
         case = Case(task=task, candidate=candidate, final=final, tell=watch or _ignore)
         try:
-            comparisons = compare_all(await self._stages(case), report.noise_floor)
+            comparisons = await self._timed(case, report)
             report = await self._refuse_impossible(report, comparisons)
             case.findings.comparisons = comparisons
             outcome, detail, log = Outcome.CORRECT, "correct in every round", ""
@@ -239,6 +259,17 @@ class LocalJudge:
         except (ReferenceLost, ReferenceFault, KevinError) as error:
             outcome, detail, log = Outcome.INFRA, str(error), ""
         return self._verdict(report, case.findings, outcome, detail, log, time.monotonic() - start)
+
+    async def _timed(self, case: Case, report: TaskReport) -> tuple[Comparison, ...]:
+        """The comparisons; what goes with them is left in the findings."""
+        processes = await self._stages(case)
+        found, floor = case.findings, report.noise_floor
+        found.conditions = joined([one.calls.conditions for one in processes])
+        replayed = [one.in_graph.samples for one in processes if one.in_graph]
+        if len(replayed) == len(processes):
+            found.in_graph = compare_all(replayed, floor)
+        found.not_in_graph = tuple((CANDIDATE, one.why_not_in_graph) for one in processes if one.why_not_in_graph)[:1]
+        return compare_all([one.calls.samples for one in processes], floor)
 
     async def _refuse_impossible(self, report: TaskReport, comparisons: Sequence[Comparison]) -> TaskReport:
         """A time below what the device's memory allows is no time; the memory is measured again before that is said."""
@@ -260,6 +291,9 @@ class LocalJudge:
             detail=detail,
             log=log,
             comparisons=findings.comparisons,
+            in_graph=findings.in_graph if findings.comparisons else (),
+            not_in_graph=findings.not_in_graph,
+            conditions=findings.conditions,
             checks=findings.checks,
             weights=findings.weights,
             seeds=findings.seeds,
@@ -271,7 +305,7 @@ class LocalJudge:
             wall_s=wall_s,
         )
 
-    async def _stages(self, case: Case) -> list[Samples]:
+    async def _stages(self, case: Case) -> list[Timed]:
         follow_rules(case.candidate, self._settings.rules)
         case.tell(Stage.BUILDING)
         async with self._quiet.building():
@@ -289,7 +323,7 @@ class LocalJudge:
             timeout_s=self._settings.build_timeout_s,
         )
 
-    async def _twice(self, case: Case, built: Built) -> list[Samples]:
+    async def _twice(self, case: Case, built: Built) -> list[Timed]:
         """A second time, with everything of ours started anew, when the first failed through us."""
         try:
             return await self._processes(case, built)
@@ -311,18 +345,40 @@ class LocalJudge:
         )
         self._opened = opening.with_old_report(opened, before)
 
-    async def _processes(self, case: Case, built: Built) -> list[Samples]:
-        """The samples of one worker, or of three fresh ones."""
-        return [await self._one_process(case, built) for _ in range(NUM_FINAL_PROCESSES if case.final else 1)]
+    async def _processes(self, case: Case, built: Built) -> list[Timed]:
+        """The times of one worker, or of three fresh ones."""
+        timed = [await self._one_process(case, built)]
+        if not case.final:
+            return timed
+        if await self._has_another_baseline(timed[0]):
+            timed = []
+        return timed + [await self._one_process(case, built) for _ in range(NUM_FINAL_PROCESSES - len(timed))]
 
-    async def _one_process(self, case: Case, built: Built) -> Samples:
+    async def _has_another_baseline(self, timed: Timed) -> bool:
+        """Whether a candidate that beats torch.compile's default has now to be compared with its best as well."""
+        assert self._opened is not None
+        samples = timed.calls.samples
+        if COMPILE not in samples or median(samples[CANDIDATE]) >= median(samples[COMPILE]):
+            return False
+        before = self._opened
+        try:
+            self._opened = await opening.with_autotuned(before)
+        except ReferenceLost as error:
+            # Not tried again with the reference that takes its place.
+            self._opened = opening.without(before, MAX_AUTOTUNE, str(error))
+            raise
+        if (report := before.report) and self._opened.missing != before.missing:
+            self._opened = replace(self._opened, report=replace(report, missing=self._opened.missing))
+        return self._opened.baselines != before.baselines
+
+    async def _one_process(self, case: Case, built: Built) -> Timed:
         assert self._spare is not None
         assert self._opened is not None
         plan = self._opened.plan
         plan = replace(plan, min_rounds=FINAL_MIN_ROUNDS) if case.final else plan
         worker = await self._spare.take()
         try:
-            return await examine(self._opened, worker, built, plan, case.findings, case.tell)
+            return await examine(self._opened, worker, built, plan, case.findings, case.tell, final=case.final)
         finally:
             await worker.stop()
             self._spare.prepare()

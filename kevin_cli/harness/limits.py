@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from kevin_cli.harness.faults import ReferenceFault
 from kevin_cli.harness.opened import OpenedTask
 from kevin_cli.harness.roofline import Ceilings, flops_by_precision, roofline, why_no_room
@@ -47,6 +49,17 @@ async def with_limit(opened: OpenedTask, cache: Path, *, again: bool = False) ->
     if not again and limited.report is not None and why_no_room(limited.report):
         return await with_limit(limited, cache, again=True)
     return limited
+
+
+async def measure_device(opened: OpenedTask, cache: Path) -> Ceilings:
+    """Everything that can be asked of this device, measured now and kept for every task. Raises `ReferenceFault`."""
+    assert opened.report is not None
+    place = _place(cache, opened)
+    known, device = load(place), await opened.reference.ceilings([], [])
+    sizes = wanted_sizes(MIN_BYTES, int(device["cache_bytes"]))
+    found = known.merged(_read(await opened.reference.ceilings(sizes, PRODUCTS)))
+    store(place, found, opened.report)
+    return found
 
 
 async def _ceilings(opened: OpenedTask, known: Ceilings, *, again: bool) -> tuple[Ceilings, bool]:
@@ -108,8 +121,13 @@ def load(place: Path) -> Ceilings:
 
 
 def store(place: Path, ceilings: Ceilings, report: TaskReport) -> None:
-    """Whole or not at all; whoever comes later is right too."""
+    """Whole or not at all, together with what another kevin measured meanwhile."""
     place.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(place.with_suffix(".lock")):
+        _publish(place, ceilings.merged(load(place)), report)
+
+
+def _publish(place: Path, ceilings: Ceilings, report: TaskReport) -> None:
     plain = {
         "device_name": report.device_name,
         "versions": dict(report.versions),

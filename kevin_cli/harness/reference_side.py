@@ -18,11 +18,12 @@ from kevin_cli.harness.program import Launch, Program, Reply
 from kevin_cli.harness.steady import steady_environment
 from kevin_cli.harness.wire import LARGE_CAP_BYTES, ChannelClosed, DeadlineExceeded, Kind, ProtocolError
 from kevin_cli.records import to_plain
-from kevin_cli.types import Target
+from kevin_cli.types import DeviceKind, Target
 
 READY_TIMEOUT_S = 120.0
 ASK_TIMEOUT_S = 180.0
-COMPILE_TIMEOUT_S = 420.0
+GRACE_S = 60.0
+"""How much longer than its own limit a compilation may take before the process is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,24 @@ class ReferenceSide:
     async def calibrate(self, seed: int) -> dict[str, Any]:
         return await self._ask("calibrate", seed=seed)
 
-    async def baselines(self) -> dict[str, Any]:
-        answer: dict[str, Any] = (await self._exchange({"op": "baselines"}, COMPILE_TIMEOUT_S)).frame.json()
+    async def baselines(self, names: Sequence[str], limit_s: float) -> dict[str, Any]:
+        """Make these ready, each within `limit_s`: `available` names, and `missing` ones with the reason."""
+        body = {"op": "baselines", "names": list(names), "limit_s": limit_s}
+        answer: dict[str, Any] = (await self._exchange(body, len(names) * limit_s + GRACE_S)).frame.json()
         return answer
+
+    async def other_tf32(self, *, products: bool, convolutions: bool) -> list[str]:
+        """Suffixes of baselines with another setting of TF32 than the user's, where it matters."""
+        answer = await self._ask("other_tf32", products=products, convolutions=convolutions)
+        return [str(suffix) for suffix in answer["suffixes"]]
+
+    async def capture(self, baseline: str, blocks: Sequence[Sequence[int]]) -> None:
+        """A baseline's calls as CUDA graphs. Raises `ReferenceFault` when they can't be captured."""
+        await self._ask("capture", baseline=baseline, blocks=[list(slots) for slots in blocks])
+
+    async def replay(self, baseline: str, block: int) -> int:
+        """The captured calls of one block; nanoseconds on our clock."""
+        return (await self._exchange({"op": "replay", "baseline": baseline, "block": block}, ASK_TIMEOUT_S)).elapsed_ns
 
     async def construct_hashes(self) -> dict[str, str]:
         """sha256 of each parameter's bytes after construction, by name."""
@@ -141,6 +157,7 @@ def _cannot_start(python: str, printed: str) -> MachineError:
     )
 
 
-def reference_launch(python: str) -> Launch:
+def reference_launch(python: str, device: DeviceKind) -> Launch:
     """The user's module runs in the user's own surroundings."""
-    return Launch(program="reference", python=python, env=steady_environment(os.environ), cwd=Path.cwd())
+    env = steady_environment(os.environ, bound=device is DeviceKind.CPU)
+    return Launch(program="reference", python=python, env=env, cwd=Path.cwd())

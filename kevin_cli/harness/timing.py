@@ -1,12 +1,15 @@
 """Timed blocks: which side is faster, by this process's clock, on inputs that are new in every round.
 
-A round fills the slots with fresh inputs and gives every side one block over the same slots, in random
-order: a short warm request on other slots, then the clocked request. While a block is clocked only one
-process works; the others wait for their channel. After a candidate's block its outputs are verified, so
-skipping work in a timed call is found out. What a round trip and the copies of the outputs cost is
-measured in the reference, as one more side of each round, and its median is taken off all sides alike.
+A round fills the slots with fresh inputs and gives every side one block over the same slots: a short warm
+request on other slots, then the clocked request. The order is random, and backwards in the next round (ABBA).
+While a block is clocked only one process works; the others wait for their channel. After a candidate's block
+its outputs may be verified, so skipping work in a timed call is found out. A round in which something else
+used the machine is measured again (`watch.py`), a limited number of times, and counted. What a round trip and
+the copies of the outputs cost is measured in the reference, as one more side of each round, and a low quantile
+of it is taken off all sides alike.
 
-Not promised: device time without launch overhead. This is the time until the result is there.
+Not promised: device time without launch overhead. This is the time until the result is there, launching
+included; `in_graph.py` has the other one.
 """
 
 from __future__ import annotations
@@ -15,15 +18,16 @@ import asyncio
 import itertools
 import math
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median, quantiles
+from statistics import quantiles
 
 from kevin_cli.harness.quiet import until_idle
 from kevin_cli.harness.reference_side import ReferenceSide
 from kevin_cli.harness.statistics import compare_processes, noise_floor, summarise
 from kevin_cli.harness.verify import secret_seed
-from kevin_cli.types import Comparison, DeviceKind, Timing
+from kevin_cli.harness.watch import Tally, Watch, open_watch
+from kevin_cli.types import Comparison, Conditions, DeviceKind, Timing
 
 Run = Callable[[Sequence[int]], Awaitable[int]]
 AfterBlock = Callable[[Sequence[int]], Awaitable[None]]
@@ -35,10 +39,12 @@ AGAIN = "eager again"
 ELSEWHERE = "eager in a worker"
 STUB = "copy"
 """The reference's baseline that only copies outputs."""
-MIN_ROUNDS = 12
-MAX_ROUNDS = 36
+MIN_ROUNDS = 24
+MAX_ROUNDS = 72
 TIME_BUDGET_S = {DeviceKind.CPU: 4.0, DeviceKind.CUDA: 1.5}
 """After the minimum of rounds, no further round begins when this much time has gone."""
+MAX_REPEATED = 6
+"""Disturbed rounds that are measured again; on a machine that is never quiet the later ones count."""
 TARGET_HALF_WIDTH = 0.01
 """Rounds stop, after the minimum, when every interval is this narrow."""
 BLOCK_NS = {DeviceKind.CPU: 10_000_000, DeviceKind.CUDA: 15_000_000}
@@ -51,6 +57,8 @@ START_PATIENCE_S = 15.0
 BLOCK_PATIENCE_S = 0.5
 """How long the threads of the side before may go on spinning."""
 MIN_NOISE_FLOOR = {DeviceKind.CPU: 0.02, DeviceKind.CUDA: 0.005}
+LOW_STUB = 8
+"""The stub's time is the one below which an eighth of its blocks lie."""
 NUM_WARM = 3
 """Slots of the warm request before a clocked one, where there are as many; and its calls at least."""
 MAX_WARM = 512
@@ -69,16 +77,6 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """How one task is timed on this device."""
-
-    device: DeviceKind
-    num_slots: int
-    min_rounds: int = MIN_ROUNDS
-    max_rounds: int = MAX_ROUNDS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Blocks:
     """How long the requests of a round are, in calls."""
 
@@ -86,42 +84,104 @@ class Blocks:
     num_warm: int
 
 
-async def measure(reference: ReferenceSide, sides: Sequence[Side], plan: Plan) -> Samples:
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Slots that every round uses, since they were captured: those of the clocked request, and of the warm one."""
+
+    slots: tuple[list[int], list[int]]
+
+    @property
+    def blocks(self) -> Blocks:
+        return Blocks(size=len(self.slots[0]), num_warm=len(self.slots[1]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How one task is timed on this device."""
+
+    device: DeviceKind
+    num_slots: int
+    min_rounds: int = MIN_ROUNDS
+    max_rounds: int = MAX_ROUNDS
+    device_id: str = ""
+    """The GPU as NVML knows it."""
+    fixed: Fixed | None = None
+    stub: Run | None = None
+    """What is taken off every side; by default the reference's copy of the outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The samples, and under what conditions they were had."""
+
+    samples: Samples
+    conditions: Conditions
+
+
+async def measure(reference: ReferenceSide, sides: Sequence[Side], plan: Plan) -> Measured:
     """µs per call of every side, one sample a round; the n-th samples of all sides belong together.
 
     The caller holds the device (`Quiet.measuring`).
     """
     if plan.device is DeviceKind.CPU:
         await until_idle(START_PATIENCE_S)
-    blocks = await _block_sizes(reference, sides, plan)
-    timed = [*sides, Side(STUB, lambda slots: reference.run(STUB, slots))]
+    blocks = await _block_sizes(reference, sides, plan) if plan.fixed is None else plan.fixed.blocks
+    timed = [*sides, Side(STUB, plan.stub or (lambda slots: reference.run(STUB, slots)))]
     raw_us: Samples = {side.name: [] for side in timed}
+    watch, tally, orders = open_watch(plan.device, plan.device_id), Tally(), _orders(timed)
     start = asyncio.get_running_loop().time()
     while not _enough(raw_us, sides, plan, asyncio.get_running_loop().time() - start):
-        for name, elapsed_ns in (await _round(reference, timed, plan, blocks)).items():
+        elapsed, why = await _round(reference, next(orders), plan, blocks, watch)
+        if why and tally.num_repeated < MAX_REPEATED:
+            tally.repeated(why)
+            continue
+        if why:
+            tally.kept(why)
+        for name, elapsed_ns in elapsed.items():
             raw_us[name].append(elapsed_ns / 1e3 / blocks.size)
-    # The median: one disturbed block of the stub must not move the sample of a whole round.
-    stub_us = median(raw_us[STUB])
-    return {side.name: [max(us - stub_us, KEPT_SHARE * us) for us in raw_us[side.name]] for side in sides}
+    # Of all rounds together, and a low one: what a disturbed stub would take off too much, no side ever took.
+    stub_us = sorted(raw_us[STUB])[len(raw_us[STUB]) // LOW_STUB]
+    samples = {side.name: [max(us - stub_us, KEPT_SHARE * us) for us in raw_us[side.name]] for side in sides}
+    return Measured(samples, tally.conditions(len(raw_us[STUB]), watch))
 
 
-async def _round(reference: ReferenceSide, timed: Sequence[Side], plan: Plan, blocks: Blocks) -> dict[str, int]:
-    """One block of every side, and of the stub, over the same fresh slots, in random order."""
+def _orders(timed: Sequence[Side]) -> Iterator[list[Side]]:
+    """A random order, then the same backwards: ABBA, so that a drift falls on every side alike."""
+    while True:
+        order = random.SystemRandom().sample(list(timed), len(timed))
+        yield order
+        yield order[::-1]
+
+
+async def _round(
+    reference: ReferenceSide, order: Sequence[Side], plan: Plan, blocks: Blocks, watch: Watch
+) -> tuple[dict[str, int], str]:
+    """One block of every side, and of the stub, over the same fresh slots; and what disturbed it, if anything."""
+    block, others = plan.fixed.slots if plan.fixed else _choose(plan, blocks)
+    await reference.fill(secret_seed(), max(*block, *others, 0) + 1)
+    elapsed = {}
+    watch.begin()
+    for side in order:
+        elapsed[side.name] = await _block(side, block, others, plan, blocks.num_warm, watch)
+    return elapsed, watch.disturbed()
+
+
+def _choose(plan: Plan, blocks: Blocks) -> tuple[list[int], list[int]]:
+    """Secret slots for the clocked request, and others for the warm one."""
     used = min(plan.num_slots, blocks.size + NUM_WARM)
     slots = random.SystemRandom().sample(range(used), used)
-    block, others = slots[: blocks.size], slots[blocks.size :]
-    await reference.fill(secret_seed(), used)
-    elapsed = {}
-    for side in random.SystemRandom().sample(list(timed), len(timed)):
-        elapsed[side.name] = await _block(side, block, others, plan, blocks.num_warm)
-    return elapsed
+    return slots[: blocks.size], slots[blocks.size :]
 
 
-async def _block(side: Side, block: Sequence[int], others: Sequence[int], plan: Plan, num_warm: int) -> int:
+async def _block(
+    side: Side, block: Sequence[int], others: Sequence[int], plan: Plan, num_warm: int, watch: Watch
+) -> int:
     if plan.device is DeviceKind.CPU:
         await until_idle(BLOCK_PATIENCE_S)
     await side.run([slot for slot, _ in zip(itertools.cycle(others), range(num_warm), strict=False)])
+    watch.before()
     elapsed_ns = await side.run(block)
+    watch.after(elapsed_ns)
     if side.after is not None:
         await side.after([*others, *block])
     return elapsed_ns
@@ -187,8 +247,8 @@ def floor_of(samples: Samples, device: DeviceKind) -> float:
     return max(MIN_NOISE_FLOOR[device], *(noise_floor(samples[EAGER], other, secret_seed()) for other in others))
 
 
-def baseline_timings(samples: Samples) -> tuple[tuple[str, Timing], ...]:
-    """Name and time of every baseline, `eager` first."""
+def summaries(samples: Samples) -> tuple[tuple[str, Timing], ...]:
+    """Name and time of every side but those of the A/A run, in their order."""
     return tuple(
         (name, summarise(times, secret_seed())) for name, times in samples.items() if name not in (AGAIN, ELSEWHERE)
     )

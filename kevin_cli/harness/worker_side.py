@@ -34,7 +34,13 @@ from kevin_cli.types import DeviceKind, Outcome, Task
 READY_TIMEOUT_S = 120.0
 OPEN_TIMEOUT_S = 60.0
 BROKEN = (ChannelClosed, DeadlineExceeded, ProtocolError)
-STEPS = {"load": "while it was imported", "weights": "while its weights were set", "run": "in a call"}
+STEPS = {
+    "load": "while it was imported",
+    "weights": "while its weights were set",
+    "run": "in a call",
+    "capture": "while its calls were captured in a CUDA graph",
+    "replay": "in a CUDA graph",
+}
 OUTCOMES = {"shape": Outcome.MISMATCH}
 """Every other stage that a worker names is a crash; a worker cannot call anything our fault."""
 
@@ -126,6 +132,15 @@ class WorkerSide:
         """Call it once for each slot; nanoseconds on our clock."""
         return (await self._ask({"op": "run", "slots": list(slots)}, Kind.DONE)).elapsed_ns
 
+    async def capture(self, blocks: Sequence[Sequence[int]]) -> None:
+        """Its calls as CUDA graphs. Raises `CandidateFault` when they can't be captured, which is no fault of a
+        kernel that is right otherwise."""
+        await self._ask({"op": "capture", "blocks": [list(slots) for slots in blocks]}, Kind.DONE)
+
+    async def replay(self, block: int) -> int:
+        """The captured calls of one block; nanoseconds on our clock."""
+        return (await self._ask({"op": "replay", "block": block}, Kind.DONE)).elapsed_ns
+
     async def _ask(self, body: Mapping[str, Any], expected: Kind) -> Reply:
         """Raises `CandidateFault` for everything that is not the expected answer."""
         step = STEPS[body["op"]]
@@ -153,7 +168,7 @@ class WorkerSide:
 
 
 def _launch(around: Surroundings, home: Path, inbox: Path) -> Launch:
-    env = steady_environment(around.sandbox.environment(home))
+    env = steady_environment(around.sandbox.environment(home), bound=around.device is DeviceKind.CPU)
     if around.device is DeviceKind.CPU:
         env["CUDA_VISIBLE_DEVICES"] = ""
     wrap = around.sandbox.wrap(readable=[inbox], gpu=around.device is DeviceKind.CUDA)

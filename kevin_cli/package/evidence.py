@@ -69,7 +69,7 @@ def checked(verdict: Verdict) -> list[str]:
         f"outputs on {len(verdict.seeds)} secret seeds, drawn after the kernel was loaded",
         f"every output of these against the user's own module in {verdict.reference_precision or 'float64'}",
         *(["weights that the kernel had not seen when it was loaded"] if verdict.weights else []),
-        "a secret choice of the calls of every timed block",
+        "a secret choice of the calls of secretly chosen timed blocks",
     ]
     return sentences + [
         f"output {check.index}: RMS error {check.rms_error:.2e}, allowed {check.bound:.2e}, "

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kevin_cli.show.words import BASELINE_NAMES, time_text
-from kevin_cli.types import Roofline, Task, TaskReport, TensorSpec
+from kevin_cli.types import Conditions, Roofline, Task, TaskReport, TensorSpec
 
 
 def spec_text(spec: TensorSpec) -> str:
@@ -23,22 +23,27 @@ def task_line(task: Task, device_name: str) -> Text:
 
 def baselines_table(task: Task, report: TaskReport) -> RenderableType:
     """Every baseline with its interval and its speed against eager; what is missing, with the reason."""
+    device_us = {name: timing.median_us for name, timing in report.device_times}
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("baseline", "median", "95 % interval", "speed"):
-        table.add_column(name, justify="left" if name == "baseline" else "right")
+    for title in ("baseline", "median", *(["on device"] if device_us else []), "95 % interval", "speed"):
+        table.add_column(title, justify="left" if title == "baseline" else "right")
     table.add_column()
     eager_us = report.baselines[0][1].median_us if report.baselines else 0.0
     fastest = min(report.baselines, key=lambda pair: pair[1].median_us, default=None)
-    for name, timing in report.baselines:
+    for name, timing in (*report.baselines, *report.other_tf32):
+        device = [time_text(device_us[name]) if name in device_us else "–"] if device_us else []
         interval = f"{time_text(timing.low_us)} … {time_text(timing.high_us)}"
         mark = Text("fastest" if fastest and name == fastest[0] else "", style="dim")
-        speed = f"{eager_us / timing.median_us:.2f} ×"
-        table.add_row(BASELINE_NAMES.get(name, name), time_text(timing.median_us), interval, speed, mark)
+        shown = BASELINE_NAMES.get(name, name), time_text(timing.median_us), *device, interval
+        table.add_row(*shown, f"{eager_us / timing.median_us:.2f} ×", mark)
     return Group(task_line(task, report.device_name), table, *_notes(report))
 
 
 def _notes(report: TaskReport) -> list[Text]:
-    notes = [limit_line(report.roofline, report)] if report.roofline else []
+    notes = [limit_line(report.roofline, report)] if report.roofline and is_shown(report.roofline) else []
+    if report.measured:
+        notes.append(Text(f"measured {report.measured}; a look at eager agrees", style="dim"))
+    notes += [Text(line, style="dim") for line in conditions_lines(report.conditions)]
     notes += [
         Text(f"{BASELINE_NAMES.get(name, name)}: not measured: {why}", style="dim") for name, why in report.missing
     ]
@@ -47,6 +52,27 @@ def _notes(report: TaskReport) -> list[Text]:
     if report.weak_check:
         notes.append(weak_check_line(report.weak_check))
     return notes
+
+
+def conditions_lines(conditions: Conditions | None) -> list[str]:
+    """What disturbed the measurement, when something did; what was seen beside."""
+    if conditions is None:
+        return []
+    lines = []
+    if conditions.num_repeated or conditions.num_disturbed:
+        counted = f", {conditions.num_disturbed} disturbed ones count" if conditions.num_disturbed else ""
+        lines.append(
+            f"{conditions.num_repeated} rounds measured again, {conditions.num_rounds} count{counted}: {conditions.why}"
+        )
+    return [*lines, *conditions.notes]
+
+
+LEAST_SHOWN_US = 0.05
+"""A limit that would be shown as nearly nothing says nothing."""
+
+
+def is_shown(limit: Roofline) -> bool:
+    return limit.limit_us >= LEAST_SHOWN_US
 
 
 LIMIT_WORDS = {

@@ -8,9 +8,17 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kevin_cli.refine.result import Ending, RunResult
-from kevin_cli.show.baselines import limit_text, percent_text, weak_check_line
+from kevin_cli.show.baselines import conditions_lines, is_shown, limit_text, percent_text, weak_check_line
 from kevin_cli.show.turns import label
-from kevin_cli.show.words import OUTCOME_WORDS, colour_of, is_decided, seconds_text, speed_text, time_text
+from kevin_cli.show.words import (
+    BASELINE_NAMES,
+    OUTCOME_WORDS,
+    colour_of,
+    is_decided,
+    seconds_text,
+    speed_text,
+    time_text,
+)
 from kevin_cli.types import Comparison, TaskReport, Verdict
 
 ENDINGS = {
@@ -31,11 +39,44 @@ def comparison_line(comparison: Comparison) -> Text:
     return Text.assemble("  ", (speed_text(comparison), style), (f"\n    {times}; {interval}", "dim"))
 
 
-def conditions_lines(verdict: Verdict, report: TaskReport) -> list[RenderableType]:
+def device_time_lines(verdict: Verdict) -> list[RenderableType]:
+    """Device time apart from call time, for every side; and that a kernel is bound by launching, when it is."""
+    lines: list[RenderableType] = []
+    if bound := verdict.launch_bound:
+        call, device = map(time_text, bound)
+        lines.append(Text(f"  launch-bound: of {call} a call the device works {device}", style="yellow"))
+    if verdict.in_graph:
+        lines.append(Text("  in a CUDA graph, without launches:", style="dim"))
+        lines += [_in_graph_line(comparison) for comparison in verdict.in_graph]
+    return lines + [Text(f"  not in a CUDA graph: {name}: {why}", style="dim") for name, why in verdict.not_in_graph]
+
+
+def _in_graph_line(comparison: Comparison) -> Text:
+    times = f"{time_text(comparison.candidate_timing.median_us)}, was {time_text(comparison.baseline_timing.median_us)}"
+    return Text(f"    {speed_text(comparison)}: {times}", style="dim")
+
+
+def other_tf32_lines(verdict: Verdict, report: TaskReport) -> list[RenderableType]:
+    """How the candidate stands to PyTorch with the other setting of TF32; measured before, not side by side."""
+    if not verdict.comparisons:
+        return []
+    own_us = verdict.comparisons[0].candidate_timing.median_us
+    return [
+        Text(
+            f"  {BASELINE_NAMES.get(name, name)} took {time_text(was.median_us)}: × {was.median_us / own_us:.2f}", "dim"
+        )
+        for name, was in report.other_tf32
+    ]
+
+
+def circumstances(verdict: Verdict, report: TaskReport) -> list[RenderableType]:
     """Where and how the numbers were had."""
     device = report.device_name or "this machine"
     return [
+        *device_time_lines(verdict),
+        *other_tf32_lines(verdict, report),
         *limit_reached(verdict, report),
+        *(Text(f"  {line}", style="dim") for line in conditions_lines(verdict.conditions)),
         Text(f"  on {device}, isolation: {verdict.isolation.value}", style="dim"),
         Text(f"  {len(verdict.seeds)} secret seeds, against {verdict.reference_precision or 'float64'}", style="dim"),
     ]
@@ -44,7 +85,7 @@ def conditions_lines(verdict: Verdict, report: TaskReport) -> list[RenderableTyp
 def limit_reached(verdict: Verdict, report: TaskReport) -> list[RenderableType]:
     """`  74 % of the limit of 61.0 µs (memory)`."""
     limit = report.roofline
-    if limit is None or not verdict.comparisons:
+    if limit is None or not is_shown(limit) or not verdict.comparisons:
         return []
     share = limit.share(verdict.comparisons[0].candidate_timing.median_us)
     return [Text(f"  {percent_text(share)} of the limit of {limit_text(limit)}", style="dim")]
@@ -55,7 +96,7 @@ def verdict_block(verdict: Verdict, report: TaskReport, who: str) -> RenderableT
     lines: list[RenderableType] = []
     if verdict.is_correct:
         lines += [Text(f"{who} ran", style="bold"), *map(comparison_line, verdict.comparisons)]
-        lines += conditions_lines(verdict, report)
+        lines += circumstances(verdict, report)
     else:
         word = (OUTCOME_WORDS[verdict.outcome], colour_of(verdict.outcome))
         lines.append(Text.assemble((f"{who}: ", "bold"), word, f": {verdict.detail}"))

@@ -63,7 +63,13 @@ def speed_text(comparison: Comparison) -> str:
     return f"{factor} times {speed_word(comparison)} than {baseline}"
 
 
-BASELINE_NAMES = {"eager": "eager", "compile": "torch.compile"}
+BASELINE_NAMES = {
+    "eager": "eager",
+    "compile": "torch.compile",
+    "reduce-overhead": "torch.compile (reduce-overhead)",
+    "max-autotune": "torch.compile (max-autotune)",
+    **{f"compile {way} TF32": f"torch.compile {way} TF32" for way in ("with", "without")},
+}
 
 
 WIDE = 0.25

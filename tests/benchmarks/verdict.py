@@ -211,7 +211,7 @@ async def again_and_again(judge: LocalJudge, repeat: int) -> list[Samples]:
     for _ in range(repeat):
         worker = await spare.take()
         try:
-            found.append(await opening.measure_baselines(alone, worker))
+            found.append((await opening.measure_baselines(alone, worker)).times.samples)
         finally:
             await worker.stop()
             spare.prepare()

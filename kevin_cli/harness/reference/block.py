@@ -26,8 +26,8 @@ InFull = Callable[[int, Outputs], tuple[list[Compared], Json]]
 
 BATCH_ELEMENTS = 1 << 20
 """Output elements that are compared at once: for small outputs the operations would cost more than the calls."""
-MAX_SECRET_BLOCK = 8
-"""Fewer than the blocks of any process."""
+MAX_SECRET_BLOCK = 4
+"""Fewer than the blocks of any process that are verified."""
 
 
 class BlockChecker:

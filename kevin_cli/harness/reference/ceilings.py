@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from kevin_cli.harness.reference.precision import tf32, tf32_of_products
 
 RUNS = 20
 BUDGET_S = 0.1
@@ -35,7 +37,7 @@ def measure(device: torch.device, sizes: Sequence[int], precisions: Sequence[str
     """Rates for working sets of these many bytes and for products in these precisions; what fails is left out."""
     answer: Json = {
         "cache_bytes": cache_bytes(device),
-        "tf32": device.type == "cuda" and torch.backends.cuda.matmul.fp32_precision == "tf32",
+        "tf32": device.type == "cuda" and tf32_of_products(),
         "bytes_per_s": [],
         "flops_per_s": [],
     }
@@ -68,7 +70,7 @@ def bytes_per_s(device: torch.device, num_bytes: int) -> float:
 def flops_per_s(device: torch.device, precision: str) -> float:
     """A square product, twice as wide until it takes long enough."""
     dtype = torch.float32 if precision == "tf32" else getattr(torch, precision)
-    with _float32_precision(device, "tf32" if precision == "tf32" else "ieee"):
+    with tf32(on=precision == "tf32") if device.type == "cuda" else contextlib.nullcontext():
         size, rate = FIRST_SIZE, 0.0
         while True:
             left, right = (torch.randn(size, size, device=device, generator=_generator(device)).to(dtype) for _ in "ab")
@@ -77,20 +79,6 @@ def flops_per_s(device: torch.device, precision: str) -> float:
             if elapsed_s >= LONG_ENOUGH_S[device.type] or size >= LAST_SIZE:
                 return rate
             size *= 2
-
-
-@contextlib.contextmanager
-def _float32_precision(device: torch.device, wanted: str) -> Iterator[None]:
-    """For products on CUDA; the user's own setting is back afterwards."""
-    if device.type != "cuda":
-        yield
-        return
-    before = torch.backends.cuda.matmul.fp32_precision
-    torch.backends.cuda.matmul.fp32_precision = wanted
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.fp32_precision = before
 
 
 def _best_s(device: torch.device, call: Callable[[], object], repeats: int) -> float:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from kevin_cli.harness.reference import ceilings
+from kevin_cli.harness.reference.baselines import other_tf32
 from kevin_cli.harness.reference.block import BlockChecker
 from kevin_cli.harness.reference.check import as_checks, first_failure
 from kevin_cli.harness.reference.faults import TaskFault, short_error
@@ -30,7 +31,7 @@ from kevin_cli.harness.reference.nulls import show_nulls
 from kevin_cli.harness.reference.numerics import Compared
 from kevin_cli.harness.reference.subject import Subject, synchronize
 from kevin_cli.harness.reference.task import Contents, Task, is_random
-from kevin_cli.harness.steady import keep_freed_memory
+from kevin_cli.harness.steady import Places, keep_freed_memory
 from kevin_cli.harness.wire import Channel, ChannelClosed, Frame, Kind
 
 Json = dict[str, Any]
@@ -42,6 +43,7 @@ class Session:
     def __init__(self) -> None:
         self._task: Task | None = None
         self._blocks = BlockChecker(self._compare)
+        self._places = Places()
 
     @property
     def task(self) -> Task:
@@ -73,8 +75,11 @@ class Session:
             "check": self.check,
             "fill": self.fill,
             "run": self.run,
+            "capture": self.capture,
+            "replay": self.replay,
             "check_block": self.check_block,
             "baselines": self.baselines,
+            "other_tf32": self.other_tf32,
             "probe": self.probe,
             "ceilings": lambda sizes, precisions: ceilings.measure(self.task.subject.device, sizes, precisions),
         }
@@ -182,12 +187,26 @@ class Session:
         """Every slot by the module's own run, some in full."""
         return self._blocks.check(self.task, slots)
 
-    def baselines(self) -> Json:
-        missing = self.task.baselines.prepare()
+    def baselines(self, names: list[str], limit_s: float) -> Json:
+        """Make these ready; each that isn't after `limit_s` is missing."""
+        missing = self.task.baselines.prepare(names, limit_s)
         return {"available": self.task.baselines.available, "missing": missing}
 
+    def other_tf32(self, products: bool, convolutions: bool) -> Json:
+        cuda = self.task.subject.device.type == "cuda"
+        return {"suffixes": other_tf32(products=products, convolutions=convolutions) if cuda else []}
+
     def run(self, baseline: str, slots: list[int]) -> Json:
+        self._places.settle()
         self.task.baselines.run(baseline, slots)
+        return {}
+
+    def capture(self, baseline: str, blocks: list[list[int]]) -> Json:
+        self.task.baselines.capture(baseline, blocks)
+        return {}
+
+    def replay(self, baseline: str, block: int) -> Json:
+        self.task.baselines.replay(baseline, block)
         return {}
 
     def probe(self) -> Json:
@@ -200,7 +219,12 @@ class Session:
             waiting = os.environ.get("OMP_WAIT_POLICY", "default")
             versions.append(["threads", f"{torch.get_num_threads()}, waiting: {waiting}; freed memory is kept"])
         name = torch.cuda.get_device_name(device) if cuda else _cpu_name()
-        return {"device_name": name, "versions": versions}
+        return {"device_name": name, "versions": versions, "device_id": _gpu_id(device) if cuda else ""}
+
+
+def _gpu_id(device: torch.device) -> str:
+    """As NVML knows it: `GPU-…`."""
+    return f"GPU-{torch.cuda.get_device_properties(device).uuid}"
 
 
 def _cpu_name() -> str:

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from kevin_cli.harness.captured import capture, replay
+
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -87,14 +89,26 @@ class Caller:
         self._arguments = arguments
         self._outputs = outputs
         self._places = places
+        self._graphs: list[torch.cuda.CUDAGraph] = []
 
     def run(self, slots: Sequence[int]) -> None:
         """Call once for each slot, in order, and copy the results out before the next call."""
         with torch.no_grad():
-            for slot in slots:
-                self._store(slot, self.model(*self._arguments[slot]))
+            self._run(slots)
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
+
+    def capture(self, blocks: Sequence[Sequence[int]]) -> None:
+        """The same calls as CUDA graphs, one for each block of slots. Raises what capturing raises."""
+        self._graphs = capture(self._run, blocks)
+
+    def replay(self, block: int) -> None:
+        """The calls of one captured block, on whatever the slots hold now."""
+        replay(self._graphs[block])
+
+    def _run(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            self._store(slot, self.model(*self._arguments[slot]))
 
     def _store(self, slot: int, result: Any) -> None:
         places = self._places[slot]

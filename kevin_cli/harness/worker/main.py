@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from kevin_cli.harness.build.extension import torch_cpp_extension
-from kevin_cli.harness.steady import keep_freed_memory
+from kevin_cli.harness.steady import Places, keep_freed_memory
 from kevin_cli.harness.wire import CONSTRUCTION_SEED, Channel, ChannelClosed, Frame, Kind, pack_parameters
 from kevin_cli.harness.worker import extensions
 from kevin_cli.harness.worker.call import Caller, WrongForm, assemble
@@ -42,6 +42,7 @@ class Session:
 
     def __init__(self) -> None:
         self.stage = "internal"
+        self._places = Places()
         self._opened: Opened | None = None
         self._caller: Caller | None = None
 
@@ -71,9 +72,21 @@ class Session:
 
     def run(self, slots: list[int]) -> bytes:
         self.stage = "call"
+        self._places.settle()
         start = time.perf_counter_ns()
         self._loaded().run(slots)
         return struct.pack("<Q", time.perf_counter_ns() - start)
+
+    def capture(self, blocks: list[list[int]]) -> bytes:
+        """The calls as CUDA graphs, where they can be captured."""
+        self.stage = "capture"
+        self._loaded().capture(blocks)
+        return b""
+
+    def replay(self, block: int) -> bytes:
+        self.stage = "call"
+        self._loaded().replay(block)
+        return b""
 
     def _loaded(self) -> Caller:
         if self._caller is None:
@@ -111,6 +124,10 @@ def _handle(session: Session, frame: Frame) -> tuple[Kind, bytes]:
         return Kind.DONE, session.weights(body["map"])
     if body["op"] == "run":
         return Kind.DONE, session.run(body["slots"])
+    if body["op"] == "capture":
+        return Kind.DONE, session.capture(body["blocks"])
+    if body["op"] == "replay":
+        return Kind.DONE, session.replay(body["block"])
     raise ValueError(f"unknown request {body['op']!r}")
 
 

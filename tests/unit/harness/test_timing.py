@@ -8,6 +8,7 @@ import tempfile
 
 import pytest
 
+from kevin_cli.harness import timing
 from kevin_cli.harness.device_lock import exclusive
 from kevin_cli.harness.timing import (
     AGAIN,
@@ -16,6 +17,7 @@ from kevin_cli.harness.timing import (
     ELSEWHERE,
     MIN_ROUNDS,
     STUB,
+    Fixed,
     Plan,
     Side,
     compare_all,
@@ -54,7 +56,7 @@ class Recorded:
 
 def measured(reference, sides, **plan):
     given = {"device": DeviceKind.CUDA, "num_slots": 64} | plan
-    return asyncio.run(measure(reference, sides, Plan(**given)))
+    return asyncio.run(measure(reference, sides, Plan(**given))).samples
 
 
 def test_what_a_block_costs_besides_the_calls_is_taken_off_every_side():
@@ -102,6 +104,73 @@ def test_the_order_of_the_sides_changes():
     reference = Recorded({EAGER: 300.0, CANDIDATE: 300.0})
     measured(reference, [reference.side(EAGER), reference.side(CANDIDATE)], min_rounds=40, max_rounds=40)
     assert {runs[1][0] for runs in rounds_of(reference)} == {EAGER, CANDIDATE, STUB}
+
+
+def test_every_second_round_runs_backwards():
+    reference = Recorded({EAGER: 300.0, CANDIDATE: 300.0})
+    measured(reference, [reference.side(EAGER), reference.side(CANDIDATE)])
+    orders = [[run[0] for run in runs[::2]] for _, *runs in rounds_of(reference)]
+    assert all(there == back[::-1] for there, back in zip(orders[::2], orders[1::2], strict=True))
+
+
+class Disturbed:
+    """A watch to which the first `count` rounds seem disturbed."""
+
+    def __init__(self, count):
+        self.left = count
+
+    def begin(self):
+        pass
+
+    before = begin
+
+    def after(self, elapsed_ns):
+        pass
+
+    def disturbed(self):
+        self.left -= 1
+        return "a neighbour computed" if self.left >= 0 else ""
+
+    def notes(self):
+        return ("seen through a wall",)
+
+    def clocks_mhz(self):
+        return (900, 1980)
+
+
+def watched(monkeypatch, watch):
+    monkeypatch.setattr(timing, "open_watch", lambda device, device_id: watch)
+    reference = Recorded({EAGER: 300.0})
+    given = Plan(device=DeviceKind.CUDA, num_slots=64)
+    return asyncio.run(measure(reference, [reference.side(EAGER)], given))
+
+
+def test_a_disturbed_round_is_measured_again_and_counted(monkeypatch):
+    found = watched(monkeypatch, Disturbed(2))
+    assert len(found.samples[EAGER]) == found.conditions.num_rounds == MIN_ROUNDS
+    assert (found.conditions.num_repeated, found.conditions.num_disturbed) == (2, 0)
+    assert (found.conditions.why, found.conditions.notes) == ("a neighbour computed", ("seen through a wall",))
+    assert found.conditions.clocks_mhz == (900, 1980)
+
+
+def test_where_it_is_never_quiet_disturbed_rounds_count_and_that_is_said(monkeypatch):
+    found = watched(monkeypatch, Disturbed(1000))
+    assert len(found.samples[EAGER]) == MIN_ROUNDS
+    assert (found.conditions.num_repeated, found.conditions.num_disturbed) == (timing.MAX_REPEATED, MIN_ROUNDS)
+
+
+def test_captured_slots_are_used_as_they_were_captured():
+    reference, fixed = Recorded({EAGER: 300.0}), Fixed(([4, 5, 6], [1, 2, 3]))
+    measured(reference, [reference.side(EAGER)], fixed=fixed, stub=lambda slots: reference.run(STUB, slots))
+    for fill, *runs in rounds_of_fixed(reference):
+        assert fill[2] == 7
+        assert {run[1:] for run in runs[::2]} == {(1, 2, 3)}
+        assert {run[1:] for run in runs[1::2]} == {(4, 5, 6)}
+
+
+def rounds_of_fixed(reference):
+    fills = [place for place, asked in enumerate(reference.asked) if asked[0] == "fill"]
+    return [reference.asked[start:stop] for start, stop in zip(fills, [*fills[1:], None], strict=True)]
 
 
 def test_one_disturbed_block_of_the_stub_moves_no_sample():
@@ -153,8 +222,8 @@ def test_noise_prolongs_the_measurement_up_to_the_limit():
     async def noisy(slots):
         return round(100 * len(slots) * US * (1 + next(count) % 3))
 
-    samples = measured(reference, [reference.side(EAGER), Side(CANDIDATE, noisy)], max_rounds=20)
-    assert len(samples[EAGER]) == 20
+    samples = measured(reference, [reference.side(EAGER), Side(CANDIDATE, noisy)], max_rounds=30)
+    assert len(samples[EAGER]) == 30
 
 
 def test_the_noise_floor_has_a_minimum_and_grows_with_the_spread():

@@ -154,9 +154,13 @@ def test_compile_is_a_baseline_or_is_missing_with_a_reason() -> None:
     started = Started()
     started.describe("row_sum")
     started.open()
-    found = started.ask("baselines")
+    found = started.ask("baselines", names=["compile"], limit_s=120)
     if "compile" in found["available"]:
         assert started.ask("run", baseline="compile", slots=[0, 1]) == {}
     else:
         assert [name for name, why in found["missing"] if why] == ["compile"]
+    late = started.ask("baselines", names=["eager", "max-autotune"], limit_s=0.01)
+    assert dict(late["missing"])["max-autotune"] == "not ready within 0 s"
+    assert started.ask("run", baseline="eager", slots=[0]) == {}, "it goes on"
+    assert started.ask("other_tf32", products=True, convolutions=True) == {"suffixes": []}, "there is none on a CPU"
     started.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from roofline_samples import graph, operation, tensor
 
-from kevin_cli.harness.flops import count_flops
+from kevin_cli.harness.flops import count_flops, float32_kinds
 from kevin_cli.types import ArgList, Node, NodeRef
 
 A, B = tensor("a", 3, 5), tensor("b", 5, 7)
@@ -79,3 +79,29 @@ def test_each_dtype_is_counted_apart() -> None:
 def test_an_ellipsis_in_einsum_counts_nothing() -> None:
     node = operation("aten.einsum.default", "...ij,kj->...ik", ArgList((NodeRef("a"), NodeRef("b"))))
     assert count_flops(graph(tensor("a", 2, 3, 5), tensor("b", 7, 5), node)) == {}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "kinds"),
+    [
+        ((A, B, operation("aten.mm.default", "@a", "@b")), (True, False)),
+        ((A, B, operation("aten.mm.default", "@a", "@b", dtype="bfloat16")), (False, False)),
+        (
+            (
+                tensor("x", 1, 3, 9, 9),
+                tensor("w", 4, 3, 3, 3),
+                operation("aten.conv2d.default", "@x", "@w", shape=(1, 4, 7, 7)),
+            ),
+            (False, True),
+        ),
+        ((A, operation("aten.relu.default", "@a", shape=(3, 5))), (False, False)),
+    ],
+)
+def test_a_setting_of_tf32_matters_for_products_or_for_convolutions_of_float32(
+    nodes: tuple[Node, ...], kinds: tuple[bool, bool]
+) -> None:
+    assert float32_kinds(graph(*nodes)) == kinds
+
+
+def test_without_a_graph_both_may_be_there() -> None:
+    assert float32_kinds(None) == (True, True)

@@ -51,6 +51,13 @@ def test_without_a_limit_nothing_is_said() -> None:
     assert roofline_object(without, VERDICT) is None
 
 
+def test_a_limit_that_would_be_shown_as_nothing_is_not_shown() -> None:
+    tiny = replace(REPORT, roofline=replace(LIMIT, limit_us=0.004))
+    shown = text_of(baselines_table(TASK, tiny)) + text_of(verdict_block(VERDICT, tiny, "the candidate"))
+    assert "limit" not in shown
+    assert roofline_object(tiny, VERDICT) is not None, "programs read it all the same"
+
+
 def test_json_has_the_limit_and_both_shares() -> None:
     found = check_object(TASK, VERDICT, REPORT, "fastest")["roofline"]
     assert (found["limited_by"], found["certain"]) == ("memory", True)

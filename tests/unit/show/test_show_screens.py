@@ -14,7 +14,7 @@ from kevin_cli.show.baselines import baselines_table
 from kevin_cli.show.final import ending_block, verdict_block
 from kevin_cli.show.findings import Finding, findings_block
 from kevin_cli.show.turns import turn_block
-from kevin_cli.types import Verdict
+from kevin_cli.types import Conditions, Verdict
 
 SameScreen = Callable[[str, object], None]
 RUN = Path(".kevin/runs/rms_norm-1130-swift-otter")
@@ -79,3 +79,46 @@ def test_findings_of_the_doctor(same_screen: SameScreen) -> None:
         Finding("torch", "missing", "no module named 'torch'", "install torch there, or name another with --python"),
     ]
     same_screen("doctor", findings_block(findings))
+
+
+GPU_REPORT = replace(
+    samples.REPORT,
+    baselines=(
+        ("eager", samples.timing(9.4)),
+        ("compile", samples.timing(14.2)),
+        ("reduce-overhead", samples.timing(21.0)),
+    ),
+    missing=(("max-autotune", "not ready within 120 s"),),
+    isolation_note="",
+    device_name="a GPU",
+    other_tf32=(("eager with TF32", samples.timing(8.1)),),
+    device_times=(("eager", samples.timing(4.2)), ("compile", samples.timing(2.4))),
+    measured="2026-11-30T20:15+00:00",
+    conditions=Conditions(
+        num_rounds=24, num_repeated=2, why="another program used the device", clocks_mhz=(1900, 1980)
+    ),
+)
+
+
+def test_baselines_on_a_gpu(same_screen: SameScreen) -> None:
+    same_screen("baselines-gpu", baselines_table(samples.TASK, GPU_REPORT))
+
+
+def test_a_launch_bound_kernel_is_named_and_compared_in_a_graph(same_screen: SameScreen) -> None:
+    times = dict(GPU_REPORT.baselines) | {"device": samples.timing(1.2)}
+    called = samples.comparison("eager", 1.24)
+    in_graph = replace(called, median=3.5, low=3.4, high=3.6, candidate_timing=times["device"])
+    verdict = replace(
+        samples.correct(1.24, 0.9),
+        comparisons=(replace(called, baseline_timing=times["eager"], candidate_timing=samples.timing(7.6)),),
+        in_graph=(replace(in_graph, baseline_timing=dict(GPU_REPORT.device_times)["eager"]),),
+        not_in_graph=(("reduce-overhead", "torch runs it in CUDA graphs of its own"),),
+        conditions=Conditions(
+            num_rounds=48,
+            num_repeated=6,
+            num_disturbed=3,
+            why="another program used the device",
+            notes=("at its limit",),
+        ),
+    )
+    same_screen("check-gpu", verdict_block(verdict, GPU_REPORT, "the candidate"))

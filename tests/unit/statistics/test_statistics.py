@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from kevin_cli.harness.statistics import compare, compare_processes, noise_floor, summarise
+from kevin_cli.harness.statistics import _student, compare, compare_processes, noise_floor, summarise
 
 
 def noisy(median_us: float, count: int, seed: int, sigma: float = 0.05) -> list[float]:
@@ -24,6 +24,17 @@ def test_a_thing_against_itself_is_one() -> None:
 def test_two_runs_of_the_same_thing_contain_one_in_about_95_of_100_comparisons() -> None:
     results = [compare(noisy(50, 20, 2 * n), noisy(50, 20, 2 * n + 1), 0.0, "eager", n) for n in range(100)]
     assert sum(found.low <= 1.0 <= found.high for found in results) >= 90
+
+
+@pytest.mark.parametrize("count", [6, 12, 24])
+def test_few_samples_cover_as_well_as_many(count: int) -> None:
+    results = [compare(noisy(50, count, 2 * n), noisy(50, count, 2 * n + 1), 0.0, "eager", n) for n in range(300)]
+    assert sum(found.low <= 1.0 <= found.high for found in results) >= 283
+
+
+@pytest.mark.parametrize(("degrees", "point"), [(5, 2.5706), (11, 2.2010), (23, 2.0687), (1000, 1.9623)])
+def test_the_point_of_students_t_is_that_of_the_tables(degrees: int, point: float) -> None:
+    assert _student(degrees) == pytest.approx(point, abs=0.002)
 
 
 def test_a_candidate_that_takes_20_percent_longer_is_called_slower() -> None:
