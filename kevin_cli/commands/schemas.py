@@ -33,6 +33,12 @@ class SpeedupObject:
 
     vs_eager: IntervalObject | None
     vs_compiled: IntervalObject | None
+    vs_fastest: IntervalObject | None
+    fastest: str | None
+    """The name of the fastest baseline."""
+    in_graph: dict[str, IntervalObject] | None
+    """In CUDA graphs, by baseline: device time without launches."""
+    launch_bound: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
