@@ -24,6 +24,7 @@ NOT_CHECKED = (
     "gradients: the kernel is forward-only; with gradients enabled the original module runs",
     "other devices, drivers and versions of torch than those named below",
     "hooks on submodules, and submodules that are changed in place after construction",
+    "calls under torch.compile and torch.export beyond what the guard decides when they are traced",
     "speed inside a larger program, and speed through the guard, which costs some µs a call",
 )
 
@@ -33,7 +34,10 @@ def record(task: Task, candidate: Candidate, verdict: Verdict, report: TaskRepor
     plain = to_plain(task)
     judged = to_plain(verdict)
     del judged["log"]
-    kept = ("name", "contract", "inputs", "outputs", "output_specs", "init", "init_keywords", "parameters", "training")
+    kept = (
+        *("name", "form", "attributes", "keyword_names", "contract", "inputs", "outputs", "output_specs"),
+        *("init", "init_keywords", "parameters", "training"),
+    )
     return {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -41,6 +45,9 @@ def record(task: Task, candidate: Candidate, verdict: Verdict, report: TaskRepor
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "class_name": task.class_name,
         "task": task.digest,
+        "target": task.target.class_name,
+        "submodule": task.target.submodule,
+        "recipes": plain["target"]["recipes"],
         "candidate": candidate.digest,
         **{key: plain[key] for key in kept},
         "weights": judged["weights"],

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from kevin_cli.errors import InfraError, UsageError
 from kevin_cli.package.evidence import FORMAT, readable, record
+from kevin_cli.package.faces import init_text, project_text
 from kevin_cli.package.runtime._machine import processor
 from kevin_cli.package.sources import copy_reference
 from kevin_cli.types import Candidate, DeviceKind, Task, TaskReport, Verdict
@@ -26,34 +27,13 @@ KEVIN = Path(__file__).parents[1]
 SHARED = {
     "harness/build/extension.py": "_extension.py",
     "harness/worker/extensions.py": "_extensions.py",
+    "harness/reference/attributes.py": "_attributes.py",
 }
-"""How the judge's worker finds a finished library is how a package does; only the imports differ."""
+"""How the judge's worker finds a finished library is how a package does, and how the reference tells two modules
+apart; only the imports differ."""
 OUR_IMPORT, THEIR_IMPORT = "from kevin_cli.harness.build.extension import", "from ._extension import"
 LIBRARIES = "libraries"
-
-INIT = '''"""{name}: the user's {class_name} with a kernel that kevin verified; see VERIFICATION.md.
-
-Use it in place of your own: same constructor, same `state_dict`. The kernel runs inside its contract (in
-evaluation mode, under `torch.no_grad()`), your own `forward` everywhere else.
-"""
-
-from pathlib import Path
-
-from . import _drop_in
-
-_FOLDER = Path(__file__).resolve().parent
-_ORIGINAL = _drop_in.import_reference(__name__, _FOLDER).{class_name}
-
-
-class {class_name}(_drop_in.DropIn, _ORIGINAL):
-    __doc__ = _ORIGINAL.__doc__
-    _kevin_original = _ORIGINAL
-    _kevin_folder = _FOLDER
-    _kevin_record = _drop_in.load_record(_FOLDER)
-
-
-__all__ = ["{class_name}"]
-'''
+LICENCE = "# SPDX-License-Identifier: Apache-2.0\n# Copied from kevin; kernel.py and reference.py are the user's own.\n"
 
 
 def package_path(task: Task, out_dir: Path) -> Path:
@@ -114,19 +94,34 @@ def _fill(
     evidence = record(task, candidate, verdict, report)
     evidence["built_for"] = _copy_libraries(finished, draft, task, report) if finished else {}
     (draft / "kernel.py").write_text(candidate.source)
-    (draft / "__init__.py").write_text(INIT.format(name=task.name, class_name=task.class_name))
+    copied = _copy_user_files(task, draft)
+    (draft / "__init__.py").write_text(init_text(task, copied))
+    (draft / "pyproject.toml").write_text(project_text(task, candidate, has_folder=(draft / "reference").is_dir()))
+    (draft / "py.typed").touch()
     (draft / "verification.json").write_text(json.dumps(evidence, indent=1, ensure_ascii=False) + "\n")
     (draft / "VERIFICATION.md").write_text(readable(evidence, task, verdict, report))
     _copy_runtime(draft)
-    copy_reference(Path(task.target.path), draft)
+
+
+def _copy_user_files(task: Task, draft: Path) -> bool:
+    """The user's file and what makes its inputs. A module inside a model that can't be copied stands without."""
+    try:
+        copy_reference(Path(task.target.path), draft)
+    except UsageError:
+        if task.form != "instance":
+            raise
+        return False
+    if task.target.inputs_from:
+        shutil.copyfile(task.target.inputs_from.rpartition(":")[0], draft / "inputs.py")
+    return True
 
 
 def _copy_runtime(draft: Path) -> None:
     for source in RUNTIME.glob("_*.py"):
         if source.name != "__init__.py":
-            shutil.copyfile(source, draft / source.name)
+            (draft / source.name).write_text(LICENCE + source.read_text())
     for place, name in SHARED.items():
-        (draft / name).write_text((KEVIN / place).read_text().replace(OUR_IMPORT, THEIR_IMPORT))
+        (draft / name).write_text(LICENCE + (KEVIN / place).read_text().replace(OUR_IMPORT, THEIR_IMPORT))
 
 
 def _copy_libraries(finished: Finished, draft: Path, task: Task, report: TaskReport) -> dict[str, str]:

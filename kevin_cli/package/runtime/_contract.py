@@ -7,6 +7,7 @@ Copied into every package; torch and the standard library only. `fits` is the qu
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,24 +18,33 @@ ALIGNMENT_BYTES = 64
 
 
 class Spec:
-    """Device, type, shape and layout of one tensor. Without strides: contiguous."""
+    """Type, shape and layout of one tensor, and the kind of device. Without strides: contiguous."""
 
     def __init__(self, plain: dict[str, Any], device: str) -> None:
         self.device = device
         self.is_cuda = device == "cuda"
         self.shape = torch.Size(plain["shape"])
         self.dtype = getattr(torch, plain["dtype"])
-        self.strides = tuple(plain["strides"]) if "strides" in plain else None
+        self.strides = tuple(plain["strides"]) if "strides" in plain else row_major(plain["shape"])
 
     def fits(self, tensor: Any) -> bool:
         return (
             type(tensor) in PLAIN_TENSORS
             and tensor.dtype is self.dtype
             and tensor.shape == self.shape
-            and (tensor.is_contiguous() if self.strides is None else tensor.stride() == self.strides)
-            and tensor.device.type == self.device
+            and tensor.stride() == self.strides
+            and tensor.is_cuda is self.is_cuda
             and not tensor.data_ptr() % ALIGNMENT_BYTES
-            and (not self.is_cuda or tensor.get_device() == torch.cuda.current_device())
+        )
+
+    def fits_traced(self, tensor: Any) -> bool:
+        """The same for a tensor without memory: addresses are seen to when the program runs."""
+        return (
+            isinstance(tensor, torch.Tensor)
+            and tensor.dtype == self.dtype
+            and tuple(tensor.shape) == tuple(self.shape)
+            and tuple(tensor.stride()) == self.strides
+            and tensor.device.type == self.device
         )
 
     def reason(self, tensor: Any) -> str:
@@ -47,11 +57,28 @@ class Spec:
             return f"is on {tensor.device}, verified on {self.device}"
         if tensor.dtype is not self.dtype or tensor.shape != self.shape:
             return f"is {tensor.dtype}{list(tensor.shape)}, verified {self.dtype}{list(self.shape)}"
-        if tensor.stride() != self.strides and not (self.strides is None and tensor.is_contiguous()):
-            return f"has strides {tensor.stride()}, verified {self.strides or 'contiguous'}"
-        if tensor.data_ptr() % ALIGNMENT_BYTES:
-            return "does not start at an aligned address"
-        return f"is on {tensor.device}, which is not the current device"
+        if tensor.stride() != self.strides:
+            return f"has strides {tensor.stride()}, verified {self.strides}"
+        return "does not start at an aligned address"
+
+    def conform(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The same values with the verified strides, at an aligned address."""
+        if tensor.stride() == self.strides and not tensor.data_ptr() % ALIGNMENT_BYTES:
+            return tensor
+        return self.empty(tensor.device).copy_(tensor)
+
+    def empty(self, device: torch.device) -> torch.Tensor:
+        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=device)
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a contiguous tensor."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.insert(0, step)
+        step *= max(size, 1)
+    return tuple(strides)
 
 
 def matches(tree: dict[str, Any], value: Any, found: list[Any]) -> bool:
@@ -72,27 +99,43 @@ def matches(tree: dict[str, Any], value: Any, found: list[Any]) -> bool:
     return len(items) == len(value) and all(matches(i, v, found) for i, v in zip(items, value, strict=True))
 
 
-def plain(tree: dict[str, Any]) -> Any:
-    """A tree of plain values as the values."""
-    if tree["kind"] == "value":
+def assemble(tree: dict[str, Any], leaves: Sequence[Any]) -> Any:
+    """The structure of `tree` around `leaves`; without leaves, a tree of plain values as the values."""
+    kind = tree["kind"]
+    if kind == "tensor":
+        return leaves[tree["index"]]
+    if kind == "value":
         return tree["value"]
-    items = [plain(item) for item in tree["items"]]
-    if tree["kind"] == "dict":
+    items = [assemble(item, leaves) for item in tree["items"]]
+    if kind == "dict":
         return dict(zip(tree["keys"], items, strict=True))
-    return items if tree["kind"] == "list" else tuple(items)
+    return items if kind == "list" else tuple(items)
 
 
 def construction_reason(original: Any, record: dict[str, Any], args: Any, keywords: Any) -> str:
     """Empty when the constructor got what the verified module got, however it was written."""
     signature = inspect.signature(original.__init__)
     given = signature.bind(None, *args, **keywords)
-    verified = signature.bind(None, *plain(record["init"]), **plain(record["init_keywords"]))
+    verified = signature.bind(None, *assemble(record["init"], ()), **assemble(record["init_keywords"], ()))
     given.apply_defaults()
     verified.apply_defaults()
     return "" if given.arguments == verified.arguments else "constructed with other arguments than verified"
 
 
-def positional(original: Any, args: Any, keywords: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A call of `forward` with as much as possible by position; the rest can be given by keyword only."""
-    bound = inspect.signature(original.forward).bind(None, *args, **keywords)
-    return bound.args[1:], bound.kwargs
+def positional(
+    original: Any, names: Sequence[str], args: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[Any, ...] | None:
+    """The arguments of a call as the kernel takes them, all by position; `None` when they can't be put so.
+
+    `names` are those that the original takes by keyword only; they come last.
+    """
+    try:
+        bound = inspect.signature(original.forward).bind(None, *args, **keywords)
+    except TypeError:
+        return None
+    if names:
+        bound.apply_defaults()
+        given = {**bound.kwargs, **bound.kwargs.get("keywords", {})}
+        places = bound.args[1:]
+        return (*places, *(given[name] for name in names)) if given.keys() >= set(names) else None
+    return bound.args[1:] if not bound.kwargs else None
