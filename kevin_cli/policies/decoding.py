@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+STATIC_CACHE_ON = ("cuda",)
+"""On a CPU compiling takes longer than it gains."""
 LENGTH_STEP = 512
 """Static caches are so many tokens long, or a multiple of it."""
 TELL_EVERY = 16
@@ -55,21 +57,21 @@ def write(model: Any, rows: Sequence[Row], end_ids: set[int], pad_id: int, breat
     encoded = _padded(model, rows, sampler.num_rows, pad_id)
     more = max(row.max_tokens for row in rows)
     options: dict[str, Any] = {}
-    if model.device.type == "cuda":
+    if model.device.type in STATIC_CACHE_ON:
         length = -(-(encoded["input_ids"].shape[1] + more) // LENGTH_STEP) * LENGTH_STEP
         options["past_key_values"] = _static_cache(model, sampler.num_rows, length)
     try:
-        with torch.inference_mode():
-            model.generate(
-                **encoded,
-                **options,
-                max_new_tokens=more,
-                do_sample=False,
-                pad_token_id=pad_id,
-                eos_token_id=sorted(end_ids) or None,
-                logits_processor=transformers.LogitsProcessorList([sampler.choose]),
-                stopping_criteria=transformers.StoppingCriteriaList([sampler.stop]),
-            )
+        # Without gradients, but not in inference mode: the cache is kept and written to by the next batch.
+        model.generate(
+            **encoded,
+            **options,
+            max_new_tokens=more,
+            do_sample=False,
+            pad_token_id=pad_id,
+            eos_token_id=sorted(end_ids) or None,
+            logits_processor=transformers.LogitsProcessorList([sampler.choose]),
+            stopping_criteria=transformers.StoppingCriteriaList([sampler.stop]),
+        )
     except torch.OutOfMemoryError as error:
         model.kevin_cache = None
         torch.cuda.empty_cache()
@@ -125,7 +127,7 @@ class _Sampler:
         import torch
 
         device = model.device
-        self.num_rows = rounded(len(rows)) if device.type == "cuda" else len(rows)
+        self.num_rows = rounded(len(rows)) if device.type in STATIC_CACHE_ON else len(rows)
         self._model, self._rows, self._breathe = model, rows, breathe
         self._generators = [torch.Generator(device=device).manual_seed(row.seed) for row in rows]
         temperatures = [row.temperature for row in rows] + [0.0] * (self.num_rows - len(rows))

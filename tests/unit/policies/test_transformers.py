@@ -12,6 +12,7 @@ import pytest
 import tiny_model
 from policy_samples import TASK
 
+from kevin_cli.policies import decoding
 from kevin_cli.policies.intervals import overlap_s, total_s
 from kevin_cli.policies.sharing import Around, Sharing
 from kevin_cli.policies.transformers import TransformersPolicy
@@ -80,6 +81,28 @@ def test_rows_of_one_batch_end_each_at_its_own_limit(directory: Path) -> None:
     short, long = write(directory, replace(LIMITS, max_tokens=3), replace(LIMITS, max_tokens=40))
     assert (short.num_completion_tokens, long.num_completion_tokens) == (3, 40)
     assert {short.finish_reason, long.finish_reason} == {"length"}
+
+
+def test_the_static_cache_of_a_gpu_changes_no_token(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not compiled here, but the same cache, kept over batches, with rows that fill up the batch."""
+    asked = [replace(LIMITS, seed=seed, max_tokens=20 + seed) for seed in range(3)]
+    plain = write(directory, *asked)
+
+    async def story() -> list[list[Completion]]:
+        policy = TransformersPolicy.load(directory, render)
+        batches = []
+        for _ in range(2):
+            calls = [policy.propose(Trajectory(task=TASK, index=i), limits) for i, limits in enumerate(asked)]
+            batches.append(list(await asyncio.gather(*calls)))
+        assert policy._model.kevin_cache[0] == (4, decoding.LENGTH_STEP)
+        await policy.close()
+        return batches
+
+    monkeypatch.setattr(decoding, "STATIC_CACHE_ON", ("cpu",))
+    for batch in asyncio.run(story()):
+        assert [c.token_ids for c in batch] == [c.token_ids for c in plain]
+        for ours, theirs in zip(batch, plain, strict=True):
+            assert ours.logprobs == pytest.approx(theirs.logprobs, abs=1e-4)
 
 
 def test_temperature_nought_takes_the_likeliest_token_whatever_the_seed(directory: Path) -> None:
