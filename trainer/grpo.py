@@ -245,8 +245,9 @@ def _sharding(config: Config) -> dict[str, Any]:
     if config.shard.kind == "zero3":
         return {"deepspeed": zero3(config)}
     if config.shard.kind == "fsdp2":
-        wrap = {"version": 2, "transformer_layer_cls_to_wrap": [], "reshard_after_forward": True}
-        return {"fsdp": "full_shard auto_wrap", "fsdp_config": {**wrap, "state_dict_type": "FULL_STATE_DICT"}}
+        # Layers are wrapped as the model names them itself; whole state dicts load on any number of ranks.
+        wrap = {"version": 2, "reshard_after_forward": True, "state_dict_type": "FULL_STATE_DICT"}
+        return {"fsdp": True, "fsdp_config": wrap}
     return {}
 
 

@@ -95,6 +95,8 @@ def _choice_refusals(config: Config) -> list[str]:
         found.append("learn.importance needs log-probabilities of the sampler, and a script has none")
     if (shard.kind == "none") != (shard.num_processes == 1):
         found.append(f"shard.kind = {shard.kind} does not go with shard.num_processes = {shard.num_processes}")
+    if shard.kind == "fsdp2" and config.judge.device == "cpu":
+        found.append("shard.kind = fsdp2 needs GPUs: accelerate does not shard with FSDP2 on CPUs; take ddp or zero3")
     if shard.num_processes % shard.num_nodes:
         found.append(f"{shard.num_processes} processes do not spread evenly over {shard.num_nodes} nodes")
     if config.tasks.source == "generated" and config.tasks.num_generated < 1:

@@ -62,6 +62,7 @@ def test_parts_share_the_rows_and_epochs_repeat_them() -> None:
         (["judge.device=cpu"], "is a CUDA protocol"),
         (["shard.num_processes=1"], "does not go with shard.num_processes = 1"),
         (["shard.num_nodes=3"], "do not spread evenly"),
+        (["judge.device=cpu", "rollout.style=general-cpu", "shard.kind=fsdp2"], "needs GPUs"),
         (["tasks.source=generated"], "needs tasks.num_generated"),
         (["tasks.source=generated", "tasks.num_generated=4"], "do not fill a batch of 8"),
         (["rollout.extended_completion_tokens=1000"], "is less than"),

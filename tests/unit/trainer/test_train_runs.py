@@ -71,16 +71,10 @@ def test_two_processes_learn_what_one_does(alone: list[dict[str, float]], work: 
     assert differences(alone, found) == []
 
 
-def test_a_run_that_stops_after_a_batch_and_goes_on_is_the_same_run(alone: list[dict[str, float]], work: Path) -> None:
-    first = trained(work, "resumed", PRESET, overrides(work, "none", ["learn.num_batches=1"]))
-    assert len(first) == 2
-    whole = trained(work, "resumed", PRESET, overrides(work, "none", BATCHES))
-    assert differences(alone, whole) == []
-
-
-def test_a_killed_run_loses_at_most_the_batch_in_hand_and_leaves_nothing_running(
+def test_a_killed_run_goes_on_from_its_last_batch_as_if_nothing_had_been_and_leaves_nothing_running(
     alone: list[dict[str, float]], work: Path
 ) -> None:
+    """Two steps and two more are the same four, with SIGKILL between them."""
     given = overrides(work, "none", BATCHES)
     launcher = subprocess.Popen(command(work, "killed", PRESET, given))
     run = work / "killed"
