@@ -7,6 +7,7 @@ journal that `kevin show` reads, one run a task and batch, under the training ru
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import time
 from collections.abc import Sequence
@@ -151,9 +152,11 @@ async def _group(
             places[index].leave()
 
     started = time.monotonic()
-    trajectories = tuple(await asyncio.gather(*(one(index) for index in range(settings.num_trajectories))))
-    note = f"training batch {batch}: no winner is judged again"
-    journal.finish(Ending(outcome="no_gain", baseline=settings.baseline, note=note, wall_s=time.monotonic() - started))
+    with contextlib.closing(journal):
+        trajectories = tuple(await asyncio.gather(*(one(index) for index in range(settings.num_trajectories))))
+        note = f"training batch {batch}: no winner is judged again"
+        wall_s = time.monotonic() - started
+        journal.finish(Ending(outcome="no_gain", baseline=settings.baseline, note=note, wall_s=wall_s))
     return Group(task=task, trajectories=trajectories, report=report, run=journal.id)
 
 
