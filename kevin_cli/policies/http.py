@@ -72,7 +72,8 @@ class HttpPolicy:
         self._count = ServerCount(server)
         self._held = Held(ServerSwitch(server), self._around.sharing)
         self._groups: dict[tuple[object, ...], list[_Waiter]] = {}
-        self._work: set[asyncio.Task[None]] = set()
+        self._work: dict[int, asyncio.Task[None]] = {}
+        """The request of each group, by the group's identity."""
 
     async def propose(self, trajectory: Trajectory, limits: Limits) -> Completion:
         start = time.monotonic()
@@ -93,33 +94,38 @@ class HttpPolicy:
         await self._held.resume()
 
     async def close(self) -> None:
-        for task in self._work:
+        work = list(self._work.values())
+        for task in work:
             task.cancel()
-        await asyncio.gather(*self._work, return_exceptions=True)
+        await asyncio.gather(*work, return_exceptions=True)
         await self._held.close()
         await self._client.close()
 
     # --- questions that are the same ------------------------------------------------------------------
 
     async def _ask(self, messages: tuple[Message, ...], limits: Limits, told: Told) -> Completion:
-        """Join those who ask the same now, or be the first of them."""
+        """Join those who ask the same now, or be the first of them. The last to leave ends the request."""
         waiter = _Waiter(told, limits.seed, asyncio.get_running_loop().create_future())
         key = (messages, limits.max_tokens, limits.temperature)
-        group = self._groups.setdefault(key, [])
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = []
+            task = asyncio.create_task(self._answer_group(key, group, Asked(messages=messages, limits=limits)))
+            self._work[id(group)] = task
+            task.add_done_callback(lambda _: self._work.pop(id(group), None))
         group.append(waiter)
-        if len(group) == 1:
-            task = asyncio.create_task(self._answer_group(key, Asked(messages=messages, limits=limits)))
-            self._work.add(task)
-            task.add_done_callback(self._work.discard)
         try:
             return await waiter.choice
         finally:
-            if waiter in group:
-                group.remove(waiter)
+            group.remove(waiter)
+            if not group and (task_of_group := self._work.get(id(group))):
+                task_of_group.cancel()
 
-    async def _answer_group(self, key: tuple[object, ...], asked: Asked) -> None:
-        await asyncio.sleep(GATHER_S)
-        group = self._groups.pop(key)
+    async def _answer_group(self, key: tuple[object, ...], group: list[_Waiter], asked: Asked) -> None:
+        try:
+            await asyncio.sleep(GATHER_S)
+        finally:
+            self._groups.pop(key)
         try:
             if self._dialect.sends_n and len(group) > 1:
                 await self._answer_together(group, asked)

@@ -370,6 +370,44 @@ def test_a_server_that_can_not_pause_is_left_to_finish(server: Any, chat_reply: 
     assert overlap_s(sharing.log) == 0.0
 
 
+def test_a_question_that_nobody_waits_for_any_more_is_dropped(server: Any, chat_reply: Any) -> None:
+    """The limit of time ended the search: the winner's second judgement must not wait for a late answer."""
+
+    async def story() -> float:
+        sharing = Sharing()
+        policy = HttpPolicy(await check(server.url), lambda t, c: ASKED, around=Around(sharing=sharing))
+        sharing.attach(policy)
+        asking = [asyncio.create_task(policy.propose(Trajectory(task=TASK, index=i), limits())) for i in range(2)]
+        await asyncio.sleep(0.3)
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        start = time.monotonic()
+        async with sharing.measuring():
+            waited_s = time.monotonic() - start
+        await policy.close()
+        return waited_s
+
+    server.chats = [chat_reply("late")]
+    server.chats[0].delay_s = 30
+    assert asyncio.run(story()) < 2
+
+
+def test_one_who_leaves_takes_nothing_from_the_others(server: Any, sse_reply: Any, a_piece: Any) -> None:
+    async def story() -> Completion:
+        policy = HttpPolicy(await check(server.url), lambda t, c: ASKED)
+        asking = [asyncio.create_task(policy.propose(Trajectory(task=TASK, index=i), limits())) for i in range(2)]
+        await asyncio.sleep(0.3)
+        asking[0].cancel()
+        completion = await asking[1]
+        await policy.close()
+        return completion
+
+    server.chats = [sse_reply(a_piece("a", 0, finish_reason="stop"), a_piece("b", 1, finish_reason="stop"))]
+    server.chats[0].delay_s = 0.8
+    assert asyncio.run(story()).text == "b"
+
+
 def test_nothing_is_asked_while_something_is_measured(server: Any, chat_reply: Any, reply: Any) -> None:
     async def story() -> list[int]:
         sharing, seen = Sharing(), []
