@@ -1,12 +1,16 @@
 """Source to library: our builds beside torch's own `load_inline`, on the same candidates in the same run.
 
-    python tests/benchmarks/builds.py --device cpu --stock 3      # a few stock builds, all thin ones
-    python tests/benchmarks/builds.py --device cuda --limit 9     # both ways for the first nine
+    python tests/benchmarks/builds.py --device cpu
+    python tests/benchmarks/builds.py --device cuda-compile-only --time-limit 420
+    python tests/benchmarks/builds.py --device cuda --jobs 8 --time-limit 420
 
-Time is from the candidate's call of `load_inline` to the library or the error, for torch without and for
-us with everything around it (recording included), torch already imported in both. Our cache is empty.
-Both ways get the same flags of ours (`-O3 -march=native -fopenmp` on the CPU). With `--outputs` every
-candidate that compiles is run both ways and the bytes of its result are compared.
+Two thirds of the candidates compile, a third does not. Every candidate is built our way first, then torch's way,
+`--jobs` at a time in both. Time is from the candidate's call of `load_inline` to the library or the error for
+torch, and for us with everything around it (recording included); torch is imported already in both. Our cache is
+empty but for the support library, which a machine compiles once. Both ways get the same flags of ours
+(`-O3 -march=native -fopenmp` on the CPU). With `--outputs` every candidate that compiles is run both ways and the
+bytes of its result are compared. `--time-limit` ends the stock builds that are not done by then; what was measured
+is printed and written all the same, to `tests/benchmarks/results/`.
 
 Not measured: loading the module, which takes milliseconds, and what a busy machine does to either way.
 """
@@ -19,25 +23,31 @@ import hashlib
 import json
 import os
 import platform
+import re
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from kevin_cli.harness.build.build import BuildRequest, Built, build  # noqa: E402
+from kevin_cli.harness.build.build import BuildRequest, Built, build, driver_capability  # noqa: E402
 from kevin_cli.harness.build.recorder import RECORDERS  # noqa: E402
-from kevin_cli.harness.build.toolchain import find  # noqa: E402
+from kevin_cli.harness.build.recorder import start as start_recorder  # noqa: E402
+from kevin_cli.harness.build.support import support_for  # noqa: E402
+from kevin_cli.harness.build.toolchain import find, num_cpus  # noqa: E402
 from kevin_cli.types import DeviceKind, Tree  # noqa: E402
 
 CANDIDATES = Path(__file__).resolve().parent / "candidates"
+RESULTS = Path(__file__).resolve().parent / "results"
 STOCK = """
 import hashlib, json, os, runpy, sys, time
 path, device, outputs = sys.argv[1], sys.argv[2], sys.argv[3] == "1"
@@ -95,6 +105,7 @@ class Row:
     thin_s: float
     way: str
     thin_failed: bool
+    note: str = ""
     stock_s: float | None = None
     stock_failed: bool | None = None
     same_output: bool | None = None
@@ -109,25 +120,69 @@ def uncontained(argv: Sequence[str], **_: Any) -> list[str]:
     return list(argv)
 
 
-async def thin(path: Path, device: str, cache: Path) -> Built:
+def device_of(path: Path) -> str:
+    return path.name.split("_")[0]
+
+
+async def thin(path: Path, cache: Path) -> Built:
     """Build with a recorder that already waits, as in a running judge."""
+    device = DeviceKind(device_of(path))
     request = BuildRequest(
-        source=path.read_text(), digest="", python=sys.executable, device=DeviceKind(device), init=Tree(kind="tuple"),
-        init_keywords=Tree(kind="dict"), timeout_s=600, cache=cache, contain=uncontained,
-        capability=(9, 0) if device == "cuda" else None,
-    )  # fmt: skip
-    for spare in RECORDERS.waiting[request.python, request.cache, request.contain]:
-        await spare.warm()
+        source=path.read_text(),
+        digest="",
+        python=sys.executable,
+        device=device,
+        init=Tree(kind="tuple"),
+        init_keywords=Tree(kind="dict"),
+        timeout_s=600,
+        cache=cache,
+        contain=uncontained,
+        capability=None if device is DeviceKind.CPU else driver_capability() or (9, 0),
+    )
     return await build(request)
 
 
-def stock(path: Path, device: str, outputs: bool) -> dict[str, Any]:
-    """torch's own way, in a fresh process with a fresh folder."""
+async def warm_up(cache: Path, jobs: int) -> None:
+    """What a running judge has: the support library, and recorders that wait."""
+    await support_for(find(sys.executable), cache)
+    waiting = RECORDERS.waiting[sys.executable, cache, uncontained]
+    waiting += [start_recorder(sys.executable, cache, uncontained) for _ in range(jobs - len(waiting))]
+    await asyncio.gather(*(recorder.warm() for recorder in waiting))
+
+
+async def all_thin(paths: Sequence[Path], cache: Path, jobs: int) -> dict[Path, Built]:
+    found = {}
+    for start in range(0, len(paths), jobs):
+        batch = paths[start : start + jobs]
+        await warm_up(cache, len(batch))
+        for path, built in zip(batch, await asyncio.gather(*(thin(path, cache) for path in batch)), strict=True):
+            found[path] = built
+            print(f"  ours   {path.stem:32s} {built.report.wall_s:7.2f} s  {built.status}", flush=True)
+    return found
+
+
+def stock(path: Path, outputs: bool, deadline: float) -> dict[str, Any] | None:
+    """torch's own way, in a fresh process with a fresh folder; `None` when the time ran out."""
     with tempfile.TemporaryDirectory(prefix="kevin-stock-") as folder:
         env = {**os.environ, "TORCH_EXTENSIONS_DIR": folder}
-        argv = [sys.executable, "-c", STOCK, str(path), device, "1" if outputs else "0"]
-        done = subprocess.run(argv, capture_output=True, text=True, env=env, check=False, cwd=folder)
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        argv = [sys.executable, "-c", STOCK, str(path), device_of(path), "1" if outputs else "0"]
+        process = subprocess.Popen(
+            argv,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=env,
+            cwd=folder,
+            start_new_session=True,
+        )
+        try:
+            printed, _ = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return None
+    answer: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    print(f"  torch  {path.stem:32s} {answer['wall_s']:7.2f} s", flush=True)
     return answer
 
 
@@ -137,20 +192,19 @@ def thin_output(built: Built, device: str) -> str:
     return done.stdout.strip() or done.stderr.strip()[-300:]
 
 
-def measure(path: Path, arguments: argparse.Namespace, cache: Path, with_stock: bool) -> Row:
-    device = path.name.split("_")[0]
-    built = asyncio.run(thin(path, device, cache))
-    row = Row(name=path.stem, thin_s=built.report.wall_s, way=built.report.way, thin_failed=built.status == "failed")
-    if not with_stock:
+def row_of(path: Path, built: Built, other: dict[str, Any] | None, outputs: bool) -> Row:
+    report = built.report
+    row = Row(
+        name=path.stem, thin_s=report.wall_s, way=report.way, thin_failed=built.status == "failed", note=report.note
+    )
+    if other is None:
         return row
-    outputs = arguments.outputs and built.status == "built"
-    other = stock(path, device, outputs)
-    mine = thin_output(built, device) if outputs else ""
-    return Row(
-        name=row.name, thin_s=row.thin_s, way=row.way, thin_failed=row.thin_failed, stock_s=other["wall_s"],
-        stock_failed=other["failed"], same_output=(mine == other["output"]) if outputs else None,
-        detail=f"{mine} != {other['output']}" if outputs and mine != other["output"] else "",
-    )  # fmt: skip
+    row = replace(row, stock_s=other["wall_s"], stock_failed=other["failed"])
+    if not outputs or built.status != "built":
+        return row
+    mine = thin_output(built, device_of(path))
+    same = mine == other["output"]
+    return replace(row, same_output=same, detail="" if same else f"{mine} != {other['output']}")
 
 
 def line(row: Row) -> str:
@@ -163,44 +217,89 @@ def line(row: Row) -> str:
     return f"{row.name:32s} {row.thin_s:8.2f} {stock_s} {ratio}  {row.way:5s} {ending:8s} {same} {row.detail}"
 
 
-def main() -> None:
+def choose(device: str, only: str, share: bool) -> list[Path]:
+    """All that fail, and twice as many that compile; or all. The order is arbitrary and always the same."""
+    kind = device.split("-")[0]
+    found = [path for path in CANDIDATES.glob(f"{kind}_*.py") if only in path.name]
+    found.sort(key=lambda path: hashlib.sha256(path.name.encode()).digest())
+    if not share:
+        return found
+    failing = [path for path in found if "_fails_" in path.name]
+    compiling = [path for path in found if "_fails_" not in path.name][: 2 * len(failing)]
+    return sorted(failing + compiling, key=lambda path: hashlib.sha256(path.name.encode()).digest())
+
+
+def arguments_of() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=["cpu", "cuda", "both"], default="both")
-    parser.add_argument("--limit", type=int, default=100, help="candidates at most")
-    parser.add_argument("--stock", type=int, default=100, help="stock builds at most, spread over the candidates")
+    parser.add_argument("--device", choices=["cpu", "cuda", "cuda-compile-only"], default="cpu")
+    parser.add_argument("--jobs", type=int, default=max(1, num_cpus() // 2), help="candidates at once, in both ways")
+    parser.add_argument("--stock", type=int, default=1000, help="stock builds at most")
+    parser.add_argument("--time-limit", type=float, default=3600, help="seconds for everything")
     parser.add_argument("--outputs", action="store_true", help="run what compiles both ways and compare")
+    parser.add_argument("--all", action="store_true", help="every candidate of the device, not two thirds to one")
     parser.add_argument("--only", default="", help="part of a candidate's name")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = arguments_of()
+    deadline = time.monotonic() + arguments.time_limit
     chain = find(sys.executable)
-    print(f"# {time.strftime('%Y-%m-%d')} · {platform.processor() or platform.machine()} · torch {chain.torch_version}"
-          f" · {chain.cxx_version} · nvcc {chain.nvcc_version} · {' '.join(sys.argv)}")  # fmt: skip
-    wanted = ("cpu", "cuda") if arguments.device == "both" else (arguments.device,)
-    found = [p for p in sorted(CANDIDATES.glob("*.py")) if p.name.split("_")[0] in wanted and arguments.only in p.name]
-    order = sorted(found, key=lambda p: hashlib.sha256(p.name.encode()).digest())[: arguments.limit]
+    about = {
+        "date": time.strftime("%Y-%m-%d %H:%M"), "device": arguments.device, "cpu": processor(), "num_cpus": num_cpus(),
+        "torch": chain.torch_version, "compiler": chain.cxx_version, "nvcc": chain.nvcc_version,
+        "jobs": arguments.jobs, "command": " ".join(["python", *sys.argv]),
+    }  # fmt: skip
+    print("# " + " · ".join(f"{name} {value}" for name, value in about.items()))
+    paths = choose(arguments.device, arguments.only, not arguments.all)
     with tempfile.TemporaryDirectory(prefix="kevin-builds-", ignore_cleanup_errors=True) as folder:
-        rows = run(order, arguments, Path(folder))
-    summarise(rows)
-
-
-def run(order: Sequence[Path], arguments: argparse.Namespace, cache: Path) -> list[Row]:
+        rows = run(paths, arguments, Path(folder), deadline)
     print(f"{'candidate':32s} {'ours s':>8s} {'torch s':>8s} {'ratio':>7s}  way   ends in")
-    RECORDERS.refill(sys.executable, cache, uncontained)
-    rows = []
-    for index, path in enumerate(order):
-        rows.append(measure(path, arguments, cache, index < arguments.stock))
-        print(line(rows[-1]), flush=True)
+    for row in rows:
+        print(line(row))
+    summary = summarise(rows)
+    keep({**about, "summary": summary, "rows": [{**asdict(row), "ratio": row.ratio} for row in rows]})
+
+
+def run(paths: Sequence[Path], arguments: argparse.Namespace, cache: Path, deadline: float) -> list[Row]:
+    built = asyncio.run(all_thin(paths, cache, arguments.jobs))
     RECORDERS.close()
-    return rows
+    outputs = arguments.outputs and arguments.device != "cuda-compile-only"
+    chosen = paths[: arguments.stock]
+    with ThreadPoolExecutor(arguments.jobs) as threads:
+        others = dict(zip(chosen, threads.map(lambda path: stock(path, outputs, deadline), chosen), strict=True))
+    return [row_of(path, built[path], others.get(path), outputs) for path in paths]
 
 
-def summarise(rows: Sequence[Row]) -> None:
+def processor() -> str:
+    found = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else platform.machine()
+
+
+def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     compiling = [row for row in rows if not row.thin_failed]
-    print(f"median ours {statistics.median(row.thin_s for row in rows):.2f} s over {len(rows)} candidates; "
-          f"thin way for {sum(r.way == 'thin' for r in compiling)} of {len(compiling)} that compile")  # fmt: skip
     both = [row for row in rows if row.stock_s is not None and row.ratio is not None]
-    if both:
-        print(f"median torch {statistics.median(r.stock_s or 0 for r in both):.1f} s, "
-              f"median ratio {statistics.median(r.ratio or 0 for r in both):.1f} over {len(both)}")  # fmt: skip
+    summary = {
+        "num_candidates": len(rows),
+        "num_failing": len(rows) - len(compiling),
+        "num_thin": sum(row.way == "thin" for row in compiling),
+        "num_compiling": len(compiling),
+        "median_ours_s": statistics.median(row.thin_s for row in rows),
+        "num_both": len(both),
+        "median_torch_s": statistics.median(row.stock_s or 0 for row in both) if both else None,
+        "median_ratio": statistics.median(row.ratio or 0 for row in both) if both else None,
+        "num_different": sum(row.same_output is False for row in rows),
+    }
+    for name, value in summary.items():
+        print(f"{name:16s} {value:.2f}" if isinstance(value, float) else f"{name:16s} {value}")
+    return summary
+
+
+def keep(result: dict[str, Any]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"builds-{result['device']}-{time.strftime('%Y-%m-%d-%H%M')}.json"
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"written to {path}")
 
 
 if __name__ == "__main__":

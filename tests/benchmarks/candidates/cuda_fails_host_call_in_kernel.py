@@ -1,0 +1,21 @@
+"""Does not compile: a host function called in a kernel."""
+
+import torch
+from torch.utils.cpp_extension import load_inline
+
+source = """
+#include <torch/extension.h>
+float twice(float v) { return v + v; }
+__global__ void k(float* x) { x[threadIdx.x] = twice(x[threadIdx.x]); }
+torch::Tensor f(torch::Tensor x) { k<<<1, 32>>>(x.data_ptr<float>()); return x; }
+"""
+ext = load_inline(name="ext", cpp_sources="torch::Tensor f(torch::Tensor x);", cuda_sources=source, functions=["f"])
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, *inputs):
+        return ext.f(*inputs)
+
+
+def get_inputs():
+    return [torch.randn(8)]
