@@ -32,7 +32,7 @@ NOT_CHECKED = (
 def record(task: Task, candidate: Candidate, verdict: Verdict, report: TaskReport) -> dict[str, Any]:
     """Everything that `verification.json` holds."""
     plain = to_plain(task)
-    judged = to_plain(verdict)
+    judged = _without_samples(to_plain(verdict))
     del judged["log"]
     kept = (
         *("name", "form", "attributes", "keyword_names", "contract", "inputs", "outputs", "output_specs"),
@@ -53,7 +53,7 @@ def record(task: Task, candidate: Candidate, verdict: Verdict, report: TaskRepor
         "weights": judged["weights"],
         "device_name": report.device_name,
         "versions": dict(report.versions),
-        "baselines": [{"name": name, **to_plain(timing)} for name, timing in report.baselines],
+        "baselines": [{"name": name, **_without_samples(to_plain(timing))} for name, timing in report.baselines],
         "baselines_missing": dict(report.missing),
         "weak_check": verdict.weak_check or report.weak_check,
         "roofline": to_plain(report.roofline) | {"share": share_of(verdict, report)} if report.roofline else None,
@@ -61,6 +61,13 @@ def record(task: Task, candidate: Candidate, verdict: Verdict, report: TaskRepor
         "checked": checked(verdict),
         "not_checked": list(NOT_CHECKED),
     }
+
+
+def _without_samples(plain: Any) -> Any:
+    """Single times stay in the record of the run; medians, intervals and counts are evidence enough."""
+    if isinstance(plain, dict):
+        return {key: _without_samples(value) for key, value in plain.items() if key != "samples_us"}
+    return [_without_samples(value) for value in plain] if isinstance(plain, list | tuple) else plain
 
 
 def share_of(verdict: Verdict, report: TaskReport) -> float | None:

@@ -74,6 +74,7 @@ def _words(run: RecordedRun) -> dict[str, Any]:
         "class_name": header.task.target.class_name,
         "outcome": ENDINGS[ending.outcome].format(against) if ending else "not finished",
         "note": ending.note if ending else "",
+        "best_word": "the winner" if ending and ending.outcome == "faster" else "the best",
         "claims": [speed_text(comparison) for comparison in final.comparisons] if final else [],
         "comparisons": _comparisons(final),
         "baselines": _baselines(run),
@@ -214,11 +215,7 @@ def _plots(run: RecordedRun) -> dict[str, str]:
     final = run.ending.final if run.ending else None
     report = run.header.report
     limit = report.roofline if report else None
-    times = [
-        (BASELINE_NAMES.get(name, name), timing.median_us) for name, timing in (report.baselines if report else ())
-    ]
-    if final and final.comparisons:
-        times.append((KERNEL, final.comparisons[0].candidate_timing.median_us))
+    times = _times(run, final)
     bars = [(name, value, time_text(value)) for name, value in times]
     return {
         "speedups": speedups_plot([_points(t, run) for t in run.trajectories if t.own_turns])
@@ -228,6 +225,17 @@ def _plots(run: RecordedRun) -> dict[str, str]:
         "roofline": _roofline(limit, times),
         "samples": _samples(final),
     }
+
+
+def _times(run: RecordedRun, final: Verdict | None) -> list[tuple[str, float]]:
+    """Of the second verdict, where kernel and baselines were timed beside each other; else of the opening."""
+    report = run.header.report
+    if final and final.comparisons:
+        found = [(c.baseline, c.baseline_timing.median_us) for c in final.comparisons]
+        found.append((KERNEL, final.comparisons[0].candidate_timing.median_us))
+    else:
+        found = [(name, timing.median_us) for name, timing in (report.baselines if report else ())]
+    return [(BASELINE_NAMES.get(name, name), time_us) for name, time_us in found]
 
 
 def _points(trajectory: Trajectory, run: RecordedRun) -> list[Point]:
