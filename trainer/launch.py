@@ -143,7 +143,8 @@ def _report(places: Places, code: int, say: Say) -> None:
     path = places.root / "ended.json"
     if not path.is_file():
         raise InfraError(
-            f"training ended with code {code}", f"the last whole checkpoint in {places.checkpoints} is untouched"
+            f"training ended with code {code}" + (" (is the disk full?)" if code == ExitCode.MACHINE else ""),
+            f"the last whole checkpoint in {places.checkpoints} is untouched",
         )
     ended = json.loads(path.read_text(encoding="utf-8"))
     if code not in (ExitCode.OK, ExitCode.NOT_BETTER):

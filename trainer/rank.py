@@ -6,6 +6,7 @@ leaves for the launcher is `ended.json`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -144,7 +145,8 @@ def main() -> None:
         raise SystemExit(int(error.exit_code)) from error
     except OSError as error:
         ended = {"step": None, "why": f"{error.strerror}: {error.filename or places.root}", "is_fault": True}
-        write_whole(places.root / "ended.json", json.dumps(ended))
+        with contextlib.suppress(OSError):  # a full disk has no room for this either; the exit code says it
+            write_whole(places.root / "ended.json", json.dumps(ended))
         raise SystemExit(int(ExitCode.MACHINE)) from error
 
 
