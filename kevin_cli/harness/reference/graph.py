@@ -34,6 +34,22 @@ SAME_VALUES = frozenset(
     }
 )
 """Operations that do nothing when type, shape and strides of their result are those of their argument."""
+EXPANDED = (
+    *("einsum", "triplet_margin_loss", "hinge_embedding_loss", "margin_ranking_loss", "cosine_embedding_loss"),
+    *(
+        "pairwise_distance",
+        "norm",
+        "frobenius_norm",
+        "std_mean",
+        "var_mean",
+        "softmin",
+        "logit",
+        "softshrink",
+        "tanhshrink",
+    ),
+    *("dist", "linalg_norm", "addmv", "trace", "diff", "nan_to_num", "movedim", "tensordot", "kron", "inner", "outer"),
+)
+"""Operations that say less than what they are made of: torch's own decompositions take their place."""
 DROPOUTS = frozenset({"aten.dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default"})
 
 
@@ -50,13 +66,25 @@ def trace(module: nn.Module, args: tuple[Any, ...], names: tuple[str, ...] = ())
             split = len(args) - len(names)
             keywords = dict(zip(names, args[split:], strict=True))
             program = torch.export.export(module, args[:split], keywords, strict=False)
-            if any(_is_mutable(node) for node in program.graph.nodes):
-                program = program.run_decompositions({})
+            table = _expansions(program)
+            if table or any(_is_mutable(node) for node in program.graph.nodes):
+                program = program.run_decompositions(table)
     except Exception as error:  # noqa: BLE001 - whatever the tracer or the user's code raises, the task stays usable
         return None, f"torch.export cannot trace it: {short_error(error)}"
     if note := _mutation_note(program) or _shape_note(program):
         return None, note
     return _Reader(program, module).graph(), ""
+
+
+def _expansions(program: torch.export.ExportedProgram) -> dict[Any, Any]:
+    """The decompositions of those operations in the graph that are better read in parts."""
+    found = {node.target for node in program.graph.nodes if op_name(node).split(".")[1:2] and _is_expanded(node)}
+    known = torch.export.default_decompositions() if found else {}
+    return {target: known[target] for target in found if target in known}
+
+
+def _is_expanded(node: fx.Node) -> bool:
+    return op_name(node).split(".")[1] in EXPANDED
 
 
 def _is_mutable(node: fx.Node) -> bool:

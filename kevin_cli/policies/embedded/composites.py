@@ -254,7 +254,10 @@ def softplus(self: Value, beta: Plain = 1, threshold: Plain = 20) -> Value:
 
 
 def mish(self: Value) -> Value:
-    return self * tanh(apply("log1p", exp(self)))
+    """x tanh(log(1 + e^x)) = x (e^2x + 2 e^x) / (e^2x + 2 e^x + 2): one exponential; it is x itself from 20 on."""
+    e = exp(minimum(self, 20.0))
+    squares = e * (e + 2.0)
+    return where(apply("gt", self, 20.0), self, self * (squares / (squares + 2.0)))
 
 
 def log_sigmoid(self: Value) -> Value:
@@ -386,6 +389,11 @@ def cosine_similarity(x1: Value, x2: Value, dim: int = 1, eps: float = 1e-8) -> 
     return dot / (first * second)
 
 
+def pairwise_distance(x1: Value, x2: Value, p: float = 2, eps: float = 1e-6, keepdim: bool = False) -> Value:
+    """Of matching rows; torch shifts every difference by `eps`."""
+    return vector_norm(x1 - x2 + float(eps), p, -1, keepdim)
+
+
 COMPOSITES: dict[str, Rule] = {
     "aten.softmax.int": softmax,
     "aten._softmax.default": lambda self, dim, half_to_float: softmax(self, dim),
@@ -434,5 +442,6 @@ COMPOSITES: dict[str, Rule] = {
     "aten.adaptive_avg_pool2d.default": average_to_one,
     "aten.adaptive_avg_pool1d.default": average_to_one,
     "aten.cosine_similarity.default": cosine_similarity,
+    "aten.pairwise_distance.default": pairwise_distance,
 }
 """Operator name -> its expansion, with the operator's own parameter names."""

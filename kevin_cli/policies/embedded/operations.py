@@ -22,6 +22,7 @@ from kevin_cli.policies.embedded.values import (
     cast,
     constant,
     expand,
+    index,
     join,
     narrow,
     permute,
@@ -393,6 +394,12 @@ def running(op: str, self: Value, dim: int, dtype: str | None = None) -> Value:
     return scan(op, self, dim)
 
 
+def triangle(side: str, self: Value, diagonal: int) -> Value:
+    """The entries on one side of a diagonal; zero elsewhere."""
+    rows, columns = self.shape[-2:]
+    return where(apply(side, index(columns), apply("add", view(index(rows), (rows, 1)), diagonal)), self, 0.0)
+
+
 SHAPES: dict[str, Rule] = {
     "aten.cat.default": lambda tensors, dim=0: join(tensors, dim),
     "aten.concat.default": lambda tensors, dim=0: join(tensors, dim),
@@ -414,6 +421,10 @@ SHAPES: dict[str, Rule] = {
     "aten.unbind.int": unbind,
     "aten.transpose.int": transpose,
     "aten.swapaxes.default": lambda self, axis0, axis1: transpose(self, axis0, axis1),
+    "aten.numpy_T.default": lambda self: permute(self, tuple(reversed(range(len(self.shape))))),
+    "aten.mT.default": lambda self: transpose(self, -2, -1),
+    "aten.triu.default": lambda self, diagonal=0: triangle("ge", self, diagonal),
+    "aten.tril.default": lambda self, diagonal=0: triangle("le", self, diagonal),
     "aten.t.default": lambda self: permute(self, tuple(reversed(range(len(self.shape))))),
     "aten.permute.default": lambda self, dims: permute(self, dims),
     "aten.expand.default": expand_to,
@@ -440,6 +451,8 @@ SAME = frozenset(
 """Operations whose result is their argument, in the result's type."""
 FILLS: dict[str, Callable[..., Any]] = {
     "aten.zeros_like.default": lambda self: 0.0,
+    "aten.empty_like.default": lambda self: 0.0,
+    "aten.fill.Scalar": lambda self, value: value,
     "aten.ones_like.default": lambda self: 1.0,
     "aten.full_like.default": lambda self, fill_value: fill_value,
     "aten.full.default": lambda size, fill_value: fill_value,

@@ -6,10 +6,11 @@ it and the writer wants it kept (in a scratch row, in registers, in shared memor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kevin_cli.policies.embedded.space import Cell, RowProgram, Store, cells_of
+from kevin_cli.policies.embedded.space import Access, Cell, RowProgram, Space, Store, cells_of
 
 MIN_LANES = 8
 """Rows beside each other from which on it pays to work on them together."""
@@ -123,9 +124,13 @@ def runs_across(program: RowProgram) -> bool:
     if not space.num_row_atoms or space.row_sizes[-1] < MIN_LANES or not needs_rows(program):
         return False
     loads = [cell.access for cell in cells_of(program) if cell.op == "load" and cell.access and not cell.is_row]
-    along = sum(access.strides[-1] == 1 for access in loads)
-    across = sum(access.strides[space.num_row_atoms - 1] == 1 for access in loads)
+    along = sum(_num_elements(access, space) for access in loads if access.strides[-1] == 1)
+    across = sum(_num_elements(access, space) for access in loads if access.strides[space.num_row_atoms - 1] == 1)
     return across > along or (along == 0 and space.num_columns <= SHORT_COLUMNS)
+
+
+def _num_elements(access: Access, space: Space) -> int:
+    return math.prod(size for size, stride in zip(space.sizes, access.strides, strict=True) if stride)
 
 
 def needs_rows(program: RowProgram) -> bool:

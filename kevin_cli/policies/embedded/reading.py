@@ -16,6 +16,7 @@ from typing import Any
 from kevin_cli.policies.embedded.composites import COMPOSITES
 from kevin_cli.policies.embedded.joins import sunk
 from kevin_cli.policies.embedded.names import attribute, identifier, input_sources
+from kevin_cli.policies.embedded.nested import nested
 from kevin_cli.policies.embedded.operations import FILLS, POINTWISE, REDUCTIONS, RESHAPES, SAME, SHAPES
 from kevin_cli.policies.embedded.products import PRODUCTS
 from kevin_cli.policies.embedded.space import contiguous_strides
@@ -73,7 +74,7 @@ def read(task: Task, rules: Rules, left: frozenset[str] = frozenset()) -> Progra
     reader = _Reader(task, rules, left)
     for node in task.graph.nodes:
         reader.add(node)
-    return Program(shared(sunk(shared(reader.outputs))))
+    return Program(shared(nested(sunk(shared(reader.outputs)))))
 
 
 class _Reader:

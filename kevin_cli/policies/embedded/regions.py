@@ -99,10 +99,14 @@ class _Cutter:
 
     def _joint(self, targets: tuple[Value, ...]) -> bool:
         """All outputs from one kernel, when they share its rows."""
-        splits = {split_of(reduction) for reduction in reductions_inside(targets, self.loaded)}
-        if len(splits) > 1:
+        mains = {self._main(target) for target in targets} - {None}
+        if len(mains) > 1:
             return False
         try:
+            while (cut := self._cut(targets)) is not None:
+                if cut in targets:
+                    return False
+                self._need(cut)
             self._add(targets)
         except Misfit:
             return False
@@ -146,7 +150,7 @@ class _Cutter:
     def _kernel(self, target: Value, slice_of: _Slice | None = None) -> None:
         self._need_calls((target,))
         while True:
-            cut = self._cut(target)
+            cut = self._cut((target,))
             if cut is not None:
                 self._need(cut)
                 continue
@@ -166,13 +170,18 @@ class _Cutter:
         program = row_program((target,), (slice_of.strides,), self.loaded, slice_of.offset)
         self.steps.append(Kernel((target,), (slice_of.strides,), program, slice_of.whole))
 
-    def _cut(self, target: Value) -> Value | None:
-        """A value that has to be a tensor because another reduction runs over other rows."""
+    def _main(self, target: Value) -> tuple[int, int] | None:
+        """Rows and columns that a kernel for the target has; `None` without reductions."""
         found = reductions_inside((target,), self.loaded)
-        if not found:
-            return None
         fitting = [item for item in found if math.prod(target.shape) in _sizes(item)]
-        main = split_of((fitting or found)[-1])
+        return split_of((fitting or found)[-1]) if found else None
+
+    def _cut(self, targets: tuple[Value, ...]) -> Value | None:
+        """A value that has to be a tensor because another reduction runs over other rows."""
+        main = next((main for target in targets if (main := self._main(target)) is not None), None)
+        if main is None:
+            return None
+        found = reductions_inside(targets, self.loaded)
         for other in found:
             if split_of(other) != main:
                 return self._between(found, main, other)
