@@ -376,12 +376,6 @@ def bce_with_logits(
     return _reduced((1.0 - target) * self - log_sigmoid(self), reduction)
 
 
-def average_to_one(self: Value, output_size: Sizes) -> Value:
-    if any(size != 1 for size in output_size):
-        raise RefusedError("adaptive average pooling to more than one element is not written")
-    return mean(self, tuple(range(-len(output_size), 0)), True)
-
-
 def cosine_similarity(x1: Value, x2: Value, dim: int = 1, eps: float = 1e-8) -> Value:
     dot = total(x1 * x2, dim)
     lengths = (apply("sqrt", total(x * x, dim)) for x in (x1, x2))
@@ -439,8 +433,6 @@ COMPOSITES: dict[str, Rule] = {
     "aten.huber_loss.default": huber_loss,
     "aten.kl_div.default": kl_div,
     "aten.binary_cross_entropy_with_logits.default": bce_with_logits,
-    "aten.adaptive_avg_pool2d.default": average_to_one,
-    "aten.adaptive_avg_pool1d.default": average_to_one,
     "aten.cosine_similarity.default": cosine_similarity,
     "aten.pairwise_distance.default": pairwise_distance,
 }

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from kevin_cli.policies.embedded.cpu_elements import FUNCTIONS, STORAGE, Elements
 from kevin_cli.policies.embedded.cpu_lanes import write_lanes
 from kevin_cli.policies.embedded.cpu_tiles import write_tiles
+from kevin_cli.policies.embedded.cpu_turned import write_turned
 from kevin_cli.policies.embedded.passes import (
     Pass,
     all_rows,
     has_scans,
     is_costly,
+    needs_rows,
     passes,
     roots_of,
     rows_before,
@@ -30,6 +32,7 @@ from kevin_cli.policies.embedded.space import Cell, Store, cells_of
 from kevin_cli.policies.embedded.text import offset_text
 from kevin_cli.policies.embedded.tiles import product_in
 from kevin_cli.policies.embedded.traffic import note
+from kevin_cli.policies.embedded.turned import turned_atom
 
 HUGE_BYTES = 4 << 20
 """Outputs from this size on are worth huge pages."""
@@ -82,6 +85,8 @@ class _Writer:
         self._huge_pages(outputs)
         if self.product is not None:
             self.pieces |= write_tiles(self.lines, self.kernel, self.elements, self.product)
+        elif (atom := None if needs_rows(self.program) else turned_atom(self.program)) is not None:
+            write_turned(self.lines, self.kernel, self.elements, self.passes[0], atom)
         elif self.is_across:
             self.pieces |= write_lanes(self.lines, self.kernel, self.elements, self.plan.block << 8)
         elif self.is_split:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from kevin_cli.policies.embedded.cpu_elements import STORAGE as CPU_STORAGE
 from kevin_cli.policies.embedded.cuda_elements import Elements
-from kevin_cli.policies.embedded.cuda_tiles import SIDE, Tiles
+from kevin_cli.policies.embedded.cuda_tiles import THREADS, Tiles
+from kevin_cli.policies.embedded.cuda_turned import LINES, Turned
 from kevin_cli.policies.embedded.passes import (
     Pass,
     all_rows,
@@ -28,9 +29,9 @@ from kevin_cli.policies.embedded.source import Argument, KernelSource, Lines
 from kevin_cli.policies.embedded.space import Cell, cells_of
 from kevin_cli.policies.embedded.tiles import Product, product_in
 from kevin_cli.policies.embedded.traffic import note
+from kevin_cli.policies.embedded.turned import SIDE, turned_atom
 
 STORAGE = {**CPU_STORAGE, "bfloat16": "__nv_bfloat16", "float16": "__half"}
-TILE_THREADS = SIDE * SIDE
 LANES = 32
 """Rows that a block takes beside each other, where rows lie beside each other in memory."""
 SCAN_OPERATORS = {"sum": "Sum", "prod": "Product"}
@@ -60,9 +61,11 @@ class _Writer:
         self.is_across = runs_across(kernel.program)
         self.has_scans = has_scans(kernel.program)
         self.product = product_in(kernel.program)
-        self.elements = Elements(kernel, 1 if self.is_across or self.product else plan.vector)
-        self.names = self.elements.names
         self.is_flat = not needs_rows(kernel.program)
+        self.turned = turned_atom(kernel.program) if self.is_flat else None
+        is_scalar = self.is_across or self.product is not None or self.turned is not None
+        self.elements = Elements(kernel, 1 if is_scalar else plan.vector)
+        self.names = self.elements.names
         self.threads = self._threads()
         self.split = self._split()
         self.keep = self._keep()
@@ -116,6 +119,8 @@ class _Writer:
         self.arguments = (*inputs, *outputs)
         if self.product is not None:
             self._tiles(self.product)
+        elif self.turned is not None:
+            self._turned(self.turned)
         elif self.is_flat:
             self._flat()
         elif self.split > 1:
@@ -132,10 +137,20 @@ class _Writer:
         self.elements.is_direct = True
         micro = {8: 8, 4: 4}.get(self.plan.vector, 2)
         tiles = Tiles(self.lines, self.program, self.elements, product, micro)
-        self._open(self.name, self.arguments, [], TILE_THREADS)
+        self._open(self.name, self.arguments, [], THREADS)
         tiles.write()
         self.lines.close()
         self.blocks = self.scalar_blocks = tiles.num_blocks
+
+    # --- what is read lies along another dimension ---------------------------------------------------
+
+    def _turned(self, atom: int) -> None:
+        self.elements.is_direct = True
+        turned = Turned(self.lines, self.program, self.elements, atom)
+        self._open(self.name, self.arguments, [], SIDE * LINES)
+        turned.write(self.passes[0])
+        self.lines.close()
+        self.blocks = self.scalar_blocks = turned.num_blocks
 
     # --- no reductions -------------------------------------------------------------------------------
 
@@ -401,7 +416,8 @@ class _Writer:
             rows = self.rows_per_block
             block = f"dim3({self.plan.threads}, {rows})" if not self.is_flat and rows > 1 else str(self.plan.threads)
             block = self._lane_block() if self.is_across else block
-            block = str(TILE_THREADS) if self.product else block
+            block = str(THREADS) if self.product else block
+            block = f"dim3({SIDE}, {LINES})" if self.turned is not None else block
             return lines + _launch(self.name, vector, self.blocks, self.scalar_blocks, block, names)
         for cell in self.program.reductions:
             name, count = self.names.of(cell), self.space.num_rows * self.split

@@ -250,6 +250,10 @@ class Elements:
         place += f" + {store.access.offset}" if store.access.offset else ""
         return f"{self._output(store)}[{place}] = {self._stored(store)};"
 
+    def direct_store(self, store: Store) -> str:
+        """The statement that writes one element, from the output's start."""
+        return f"{self._output(store)}[{self._place(store.access, self.columns)}] = {self._stored(store)};"
+
     def _stored(self, store: Store) -> str:
         return STORE.get(store.target.dtype, "{}").format(self.names.of(store.cell))
 

@@ -16,6 +16,7 @@ from kevin_cli.policies.embedded.tiles import Product, combined, needed
 
 SIDE = 16
 """Threads of a block along each side of a tile."""
+THREADS = SIDE * SIDE
 STRETCH = 16
 
 

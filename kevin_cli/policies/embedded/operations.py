@@ -203,6 +203,9 @@ POINTWISE: dict[str, Rule] = {
     **_both("rsub", lambda self, other, alpha=1: subtract(other, self, alpha)),
     **_both("mul", _simple("mul")),
     **_both("div", _simple("div")),
+    **_both("multiply", _simple("mul")),
+    **_both("divide", _simple("div")),
+    **_both("subtract", lambda self, other, alpha=1: subtract(self, other, alpha)),
     "aten.true_divide.Tensor": _simple("div"),
     **{
         rule: _simple(op)
@@ -394,6 +397,24 @@ def running(op: str, self: Value, dim: int, dtype: str | None = None) -> Value:
     return scan(op, self, dim)
 
 
+def flip(self: Value, dims: tuple[int, ...]) -> Value:
+    for dim in dims:
+        size = self.shape[dim]
+        self = pick(self, apply("sub", size - 1, index(size)), dim, whole=True, is_safe=True)
+    return self
+
+
+def adaptive_avg_pool(rank: int, self: Value, output_size: tuple[int, ...]) -> Value:
+    """To sizes that divide the input's, where all windows are alike; to one element it is a mean."""
+    extent, sizes = self.shape[-rank:], _padded(output_size, rank)
+    if all(size == 1 for size in sizes):
+        return mean(self, tuple(range(-rank, 0)), True)
+    if any(n % size for n, size in zip(extent, sizes, strict=True)):
+        raise RefusedError("it pools with windows of several sizes")
+    wide = tuple(n // size for n, size in zip(extent, sizes, strict=True))
+    return avg_pool(rank, self, wide)
+
+
 def triangle(side: str, self: Value, diagonal: int) -> Value:
     """The entries on one side of a diagonal; zero elsewhere."""
     rows, columns = self.shape[-2:]
@@ -421,6 +442,9 @@ SHAPES: dict[str, Rule] = {
     "aten.unbind.int": unbind,
     "aten.transpose.int": transpose,
     "aten.swapaxes.default": lambda self, axis0, axis1: transpose(self, axis0, axis1),
+    "aten.narrow.default": lambda self, dim, start, length: narrow(self, dim, start, length),
+    "aten.flip.default": flip,
+    **{f"aten.adaptive_avg_pool{rank}d.default": partial(adaptive_avg_pool, rank) for rank in (1, 2, 3)},
     "aten.numpy_T.default": lambda self: permute(self, tuple(reversed(range(len(self.shape))))),
     "aten.mT.default": lambda self: transpose(self, -2, -1),
     "aten.triu.default": lambda self, diagonal=0: triangle("ge", self, diagonal),

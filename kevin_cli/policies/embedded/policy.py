@@ -16,7 +16,7 @@ from kevin_cli.policies.embedded.names import identifier
 from kevin_cli.policies.embedded.passes import is_costly, needs_rows, runs_across
 from kevin_cli.policies.embedded.plan import CpuPlan, Plan, headline, plan_of
 from kevin_cli.policies.embedded.reading import read
-from kevin_cli.policies.embedded.regions import Kernel, Step, steps
+from kevin_cli.policies.embedded.regions import Kernel, NothingLeftError, Step, steps
 from kevin_cli.policies.embedded.source import KernelSource
 from kevin_cli.policies.embedded.space import cells_of
 from kevin_cli.policies.embedded.tuning import Choice, Search, Shape, Tried, next_plan
@@ -141,7 +141,18 @@ def bound_of(trajectory: Trajectory, roofline: Roofline | None) -> str:
 
 
 def _read(task: Task, rules: Rules) -> tuple[tuple[Value, ...], tuple[Step, ...]]:
-    """Outputs and steps; what turns out not to fit any kernel is left to torch, one operation after the other."""
+    """Outputs and steps. A module of which everything would stay with torch is written as own kernels after all."""
+    try:
+        return _read_under(task, rules)
+    except NothingLeftError as refusal:
+        try:
+            return _read_under(task, Rules.KERNELS)
+        except RefusedError:
+            raise refusal from None
+
+
+def _read_under(task: Task, rules: Rules) -> tuple[tuple[Value, ...], tuple[Step, ...]]:
+    """What turns out not to fit any kernel is left to torch, one operation after the other."""
     left: frozenset[str] = frozenset()
     while True:
         try:

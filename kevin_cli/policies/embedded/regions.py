@@ -19,6 +19,10 @@ FREE = VIEWS | {"constant", "cast", "index"}
 MAX_RANK = 12
 
 
+class NothingLeftError(RefusedError):
+    """There is nothing for a kernel to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """One fused kernel: the values it writes, how they lie in memory, and its program."""
@@ -67,7 +71,7 @@ def _check_worth(found: list[Step]) -> None:
     kernels = [step for step in found if isinstance(step, Kernel)]
     written = frozenset(target for kernel in kernels for target in kernel.targets)
     if not any(num_operations(kernel, written) for kernel in kernels):
-        raise RefusedError("everything it computes stays with torch, and a kernel around that has nothing to do")
+        raise NothingLeftError("everything it computes stays with torch, and a kernel around that has nothing to do")
 
 
 @dataclass(frozen=True, slots=True)

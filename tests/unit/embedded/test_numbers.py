@@ -142,6 +142,13 @@ CASES: dict[str, Case] = {
         lambda m, x: F.relu(F.max_pool2d(x, 3, 2, 1) + m.b), (_random(2, 4, 11, 13),), {"b": _random(4, 1, 1)}
     ),
     "avg_pool": Case(lambda m, x: F.hardswish(F.avg_pool2d(x * 2, 2) * 1.5), (_random(2, 4, 12, 16),)),
+    "adaptive_pool": Case(lambda m, x: F.adaptive_avg_pool2d(x, (3, 4)) * 2, (_random(2, 4, 12, 16),)),
+    "flipped": Case(lambda m, x: x.flip(-1).cumsum(-1).flip(-1) + 1, (_random(33, 50),)),
+    "triangle": Case(lambda m, x: torch.tril(x * 2) + torch.triu(x, 1), (_random(3, 20, 24),)),
+    "batch_loss": Case(
+        lambda m, x, y: F.kl_div(F.log_softmax(x, -1), F.softmax(y, -1), reduction="batchmean"),
+        (_random(33, 50), _random(33, 50, seed=1)),
+    ),
     "pool_1d": Case(lambda m, x: F.max_pool1d(x, 4, 2, 1, 2) * 2, (_random(2, 4, 40),)),
     "embedding": Case(
         lambda m, x: F.embedding(x, m.t) * 3.0 + m.p,

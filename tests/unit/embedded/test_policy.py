@@ -200,7 +200,6 @@ def _num_changes(one: Plan, other: Plan) -> int:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "a matrix product alone": (lambda m, x: x @ x.t(), "everything it computes stays with torch"),
     "sorting alone": (lambda m, x: x.sort(-1)[0], "everything it computes stays with torch"),
     "double precision": (lambda m, x: x.double() * 2 + 1, "everything it computes stays with torch"),
 }
@@ -217,6 +216,12 @@ def test_what_it_cannot_do_it_says_in_one_sentence(what: str) -> None:
     completion = _propose(Trajectory(task=task, index=0))
     assert completion.finish_reason == "error"
     assert completion.error == sentence
+
+
+def test_a_product_alone_is_written_as_an_own_kernel_after_all() -> None:
+    task = task_of(Body(lambda m, x: x @ x.t()), (torch.randn(64, 32),))
+    assert explain(task) is None
+    assert "matmul(" not in EmbeddedPolicy().first(task).split("class ModelNew")[1]
 
 
 def test_what_is_not_understood_is_a_boundary_with_kernels_around_it() -> None:
