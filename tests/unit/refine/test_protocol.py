@@ -86,6 +86,14 @@ def test_a_template_that_opens_nothing_is_helped(trajectory: Trajectory, tokeniz
     assert prompt_text(plain, messages, opens_think=True) == prompt_text(tokenizer, messages, opens_think=True)
 
 
+def test_a_server_that_continues_the_opened_message_reads_the_same(trajectory: Trajectory, tokenizer: Any) -> None:
+    """What vLLM makes of the messages that `HttpPolicy` sends: an assistant message to be continued."""
+    messages = [*conversation(trajectory, tokenizer, 8192), Message("assistant", "<think>\n")]
+    plain = [{"role": message.role, "content": message.content} for message in messages]
+    continued = tokenizer.apply_chat_template(plain, tokenize=False, continue_final_message=True)
+    assert continued == prompt_text(tokenizer, messages[:-1], opens_think=True)
+
+
 @pytest.mark.parametrize("budget", [900, 1100, 1300, 1500, 8192])
 def test_the_prompt_is_within_its_budget_in_real_tokens(trajectory: Trajectory, tokenizer: Any, budget: int) -> None:
     """Whole oldest turns go; the margin covers the roles and separators of the template."""
