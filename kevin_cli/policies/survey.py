@@ -67,10 +67,8 @@ async def _configured(model: str, endpoint: str, *, ask: bool) -> list[Found]:
         except KevinError as error:
             return [_unreachable(model or "any", place(endpoint), error)]
         return [replace(await _served(server, "configured", ask=ask), is_configured=True)]
-    folder = Path(model).expanduser()
-    if folder.exists():
-        return [replace(_files(find(model)), is_configured=True)]
-    return [Found(name=model, place="configured", state="here", is_configured=True, detail="see below")]
+    name = model.removeprefix("serve:").removeprefix("vllm:")
+    return [replace(await asyncio.to_thread(lambda: _files(find(name))), is_configured=True)]
 
 
 def _unreachable(name: str, where: str, error: KevinError) -> Found:

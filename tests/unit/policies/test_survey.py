@@ -86,7 +86,8 @@ def test_a_server_that_kevin_started_is_found_and_seen_paused(
 
 def test_a_directory_that_is_configured_is_looked_at(tmp_path: Path) -> None:
     directory = tiny_model.make(tmp_path / "tiny")
-    assert look(tmp_path, model=str(directory))[0].state == "here"
+    for name in (str(directory), f"serve:{directory}", f"vllm:{directory}"):
+        assert (look(tmp_path, model=name)[0].state, look(tmp_path, model=name)[0].is_configured) == ("here", True)
     (directory / "model.safetensors").unlink()
     found = look(tmp_path, model=str(directory))[0]
     assert (found.state, found.detail) == ("incomplete", "lacks *.safetensors")
