@@ -17,7 +17,6 @@ not recorded (`secret_values.py`). A copied trajectory's line of turns begins af
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -28,6 +27,7 @@ from filelock import FileLock, Timeout
 
 from kevin_cli import records
 from kevin_cli.errors import UsageError
+from kevin_cli.refine.files import append_line, cut_torn_line, write_whole
 from kevin_cli.refine.names import make_folder
 from kevin_cli.refine.result import Ending, RunResult
 from kevin_cli.refine.search import Selection, copy_of
@@ -112,7 +112,7 @@ class Journal:
         """Keep a completion before it is judged, unless the policy failed: that is asked again."""
         if completion.finish_reason != "error":
             path = self.folder / "held" / f"{place_name(trajectory, turn)}.json"
-            _write(path, without_secrets(records.dumps(completion)) + "\n")
+            write_whole(path, without_secrets(records.dumps(completion)) + "\n")
 
     def held(self, trajectory: int, turn: int) -> Completion | None:
         """The completion of a turn that was killed while it was judged."""
@@ -121,20 +121,22 @@ class Journal:
 
     def select(self, selection: Selection) -> None:
         """Record what a beam kept, before any copy goes on."""
-        _append(self.folder / "selections.jsonl", records.dumps(selection) + "\n")
+        append_line(self.folder / "selections.jsonl", records.dumps(selection))
 
     def record(self, trajectory: int, turn: Turn) -> None:
         name = place_name(trajectory, turn.index)
         if turn.candidate:
-            _write(self.folder / "sources" / f"{name}.py", turn.candidate.source)
-        _write(self.folder / "completions" / f"{name}.txt", without_secrets(turn.completion.text))
+            write_whole(self.folder / "sources" / f"{name}.py", turn.candidate.source)
+        write_whole(self.folder / "completions" / f"{name}.txt", without_secrets(turn.completion.text))
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = without_secrets(records.dumps(Line(trajectory=trajectory, turn=turn, at=at)))
-        _append(self._turns, line + "\n")
+        append_line(self._turns, line)
         (self.folder / "held" / f"{name}.json").unlink(missing_ok=True)
 
     def finish(self, ending: Ending) -> None:
-        _write(self.folder / "result.json", _pretty({"schema_version": SCHEMA_VERSION, **records.to_plain(ending)}))
+        write_whole(
+            self.folder / "result.json", _pretty({"schema_version": SCHEMA_VERSION, **records.to_plain(ending)})
+        )
         self.close()
 
 
@@ -164,7 +166,7 @@ def open_run(
     )
     for name in ("sources", "completions", "held"):
         (folder / name).mkdir()
-    _write(folder / "run.json", _pretty(records.to_plain(header)))
+    write_whole(folder / "run.json", _pretty(records.to_plain(header)))
     return Journal(folder)
 
 
@@ -172,10 +174,7 @@ def continue_run(run: RecordedRun) -> Journal:
     """Write on where a run stopped; a torn last line is cut off first. Raises `UsageError` while it goes on."""
     journal = Journal(run.folder)
     for name in ("turns.jsonl", "selections.jsonl"):
-        path = run.folder / name
-        data = path.read_bytes() if path.is_file() else b""
-        if data and not data.endswith(b"\n"):
-            os.truncate(path, data.rfind(b"\n") + 1)
+        cut_torn_line(run.folder / name)
     (run.folder / "result.json").unlink(missing_ok=True)
     return journal
 
@@ -316,25 +315,3 @@ def place_name(trajectory: int, turn: int) -> str:
 
 def _pretty(plain: Any) -> str:
     return without_secrets(json.dumps(plain, ensure_ascii=False, indent=1)) + "\n"
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all: a reader never sees half a file."""
-    path.parent.mkdir(exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-
-
-def _append(path: Path, line: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        data = memoryview(line.encode("utf-8", "replace"))
-        while data:
-            data = data[os.write(fd, data) :]
-        os.fsync(fd)
-    finally:
-        os.close(fd)
