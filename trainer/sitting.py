@@ -24,7 +24,8 @@ from pathlib import Path
 
 from kevin_cli.errors import ExitCode, KevinError
 from trainer import sessions
-from trainer.config import Config, load
+from trainer.config import Config
+from trainer.configured import load
 from trainer.launch import launch
 from trainer.places import Places, last_checkpoint
 

@@ -40,7 +40,7 @@ def run(
     cache: Cache = DEFAULT_CACHE,
 ) -> None:
     """Train by multi-turn GRPO, or go on where an earlier sitting stopped."""
-    from trainer.config import load
+    from trainer.configured import load
 
     config = load(preset, sets or ())
     if dry_run:
@@ -64,7 +64,7 @@ def rollout(
     cache: Cache = DEFAULT_CACHE,
 ) -> None:
     """Record rollouts of any policy, as training makes them: for a warm start, or to look at."""
-    from trainer.config import load
+    from trainer.configured import load
     from trainer.sessions import collect_tasks, record
 
     config = load(preset, sets or ())
@@ -88,7 +88,7 @@ def sft(
     sets: Sets = None,
 ) -> None:
     """Warm start: supervised training on turns that were right."""
-    from trainer.config import load
+    from trainer.configured import load
     from trainer.sessions import warm_start
 
     loss = warm_start(load(preset, sets or ()), recorded or (), out, say)
@@ -115,7 +115,7 @@ def evaluate(
 ) -> None:
     """Put policies into one table: correctness and speedup, best and average, with intervals over tasks."""
     from trainer import sessions, table
-    from trainer.config import load
+    from trainer.configured import load
     from trainer.places import Places
 
     if against not in ("eager", "fastest"):
@@ -165,7 +165,7 @@ def export(
 
 def doctor(preset: Preset = "cpu-smoke", sets: Sets = None, as_json: Json = False) -> None:
     """Say whether a preset can run here: packages, devices, weights, disk, and the dry run's refusals."""
-    from trainer.config import load
+    from trainer.configured import load
     from trainer.doctor import findings
 
     found = findings(load(preset, sets or ()))

@@ -18,7 +18,7 @@ import pytest
 from kevin_cli.harness.pool import SeatedPool
 from kevin_cli.types import Outcome
 from trainer import generate, tasks
-from trainer.config import load
+from trainer.configured import load
 from trainer.plain import PlainPolicy
 from trainer.pool_server import judge_settings
 from trainer.rollouts import Group, roll_out

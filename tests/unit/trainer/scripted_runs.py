@@ -22,7 +22,8 @@ from kevin_cli.records import to_plain
 from kevin_cli.refine.extract import extract
 from kevin_cli.types import Candidate, Comparison, Completion, Outcome, Style, Task, Timing, Verdict
 from trainer import tasks
-from trainer.config import Config, load
+from trainer.config import Config
+from trainer.configured import load
 from trainer.generate import sketch_of
 from trainer.places import Places, read_lines
 from trainer.rollouts import run_settings

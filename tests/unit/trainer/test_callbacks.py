@@ -16,7 +16,8 @@ pytest.importorskip("accelerate", reason="needs the extra train")
 transformers = pytest.importorskip("transformers")
 
 from trainer.callbacks import Between, Log  # noqa: E402
-from trainer.config import Reward, load  # noqa: E402
+from trainer.config import Reward  # noqa: E402
+from trainer.configured import load  # noqa: E402
 from trainer.places import COMPLETE, Places, read_lines  # noqa: E402
 from trainer.watch import numbers  # noqa: E402
 

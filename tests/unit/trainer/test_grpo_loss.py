@@ -11,7 +11,7 @@ from train_samples import task
 pytest.importorskip("trl", reason="needs the extra train")
 torch = pytest.importorskip("torch")
 
-from trainer.config import load  # noqa: E402
+from trainer.configured import load  # noqa: E402
 from trainer.encode import Encoder  # noqa: E402
 from trainer.engines import SpokenEngine  # noqa: E402
 from trainer.grpo import KevinTrainer, Worker, build  # noqa: E402

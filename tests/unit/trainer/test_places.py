@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kevin_cli.errors import UsageError
-from trainer.config import load
+from trainer.configured import load
 from trainer.places import Places, append_line, forget_after, last_checkpoint, mark_complete, read_lines
 from trainer.sitting import PIECE_BYTES, hand_out, take_in
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kevin_cli.errors import UsageError
-from trainer.config import load, preset_names
+from trainer.configured import load, preset_names
 
 
 def test_the_four_presets_are_there() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kevin_cli.errors import UsageError
-from trainer.config import Config, load, preset_names
+from trainer.config import Config
+from trainer.configured import load, preset_names
 from trainer.plan import Amount, adapter_parameters, check, make, micro_batches, refusals
 
 
