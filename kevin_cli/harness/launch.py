@@ -2,7 +2,8 @@
 
 It makes `kevin_cli.harness` importable by its own place on disk and nothing else of ours: no
 site-packages of kevin's environment reach the user's interpreter, and no package of the user's can
-shadow ours. PROGRAM is `reference`, `worker` or `build`; FD is the inherited end of the channel.
+shadow ours. PROGRAM is `reference`, `worker` or `build`; FD is the inherited end of the channel;
+`spin` after it: look for requests again and again while calls are clocked.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def main() -> None:
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != harness]
     _bind("kevin_cli", harness.parent)
     _bind("kevin_cli.harness", harness)
-    importlib.import_module(PROGRAMS[sys.argv[1]]).main(int(sys.argv[2]))
+    options = {"spins": True} if sys.argv[3:] == ["spin"] else {}
+    importlib.import_module(PROGRAMS[sys.argv[1]]).main(int(sys.argv[2]), **options)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import time
@@ -21,11 +22,14 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from kevin_cli.harness.process import GRACE_S, kill_tree, read_capped
-from kevin_cli.harness.wire import SMALL_CAP_BYTES, Channel, Frame, Kind, ProtocolError
+from kevin_cli.harness.wire import ANSWER_SPIN_S, CLOCKED, SMALL_CAP_BYTES, Channel, Frame, Kind, ProtocolError
+from kevin_cli.types import DeviceKind
 
 T = TypeVar("T")
 LAUNCH = Path(__file__).with_name("launch.py")
 PRINTED_CAP_BYTES = 64 * 1024
+MIN_SPIN_CORES = 4
+"""The controller, one program, and two for everything else."""
 ENDED_AFTER_S = 2.0
 """How long a program whose channel is closed may take to be gone."""
 
@@ -40,10 +44,13 @@ class Launch:
     cwd: Path
     wrap: Sequence[str] = ()
     """Arguments put before the program: the sandbox."""
+    spins: bool = False
+    """Whether both ends look for the next frame again and again while calls are clocked. Where the device is a
+    GPU there are cores to spare; on a CPU target they are what is measured."""
     script: Path = LAUNCH
 
     def argv(self, fd: int) -> list[str]:
-        return [*self.wrap, self.python, "-u", str(self.script), self.program, str(fd)]
+        return [*self.wrap, self.python, "-u", str(self.script), self.program, str(fd), *["spin"] * self.spins]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +64,9 @@ class Reply:
 class Program:
     """One running program. Not for concurrent questions; `stop` may be called at any time, twice too."""
 
-    def __init__(self, process: asyncio.subprocess.Process, channel: Channel) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, channel: Channel, *, spins: bool = False) -> None:
         assert process.stdout is not None
+        self._spins = spins
         self._process = process
         self._channel = channel
         self._stopped = False
@@ -79,7 +87,7 @@ class Program:
                 start_new_session=True,
                 pass_fds=(theirs.fileno(),),
             )
-        return cls(process, Channel(ours))
+        return cls(process, Channel(ours), spins=launch.spins)
 
     @property
     def is_running(self) -> bool:
@@ -96,10 +104,12 @@ class Program:
     ) -> Reply:
         """One request, its answer, and the time between. Raises what `Channel` raises."""
 
+        spin_s = ANSWER_SPIN_S if self._spins and body["op"] in CLOCKED else 0.0
+
         def exchange() -> Reply:
             start = time.perf_counter_ns()
             sequence = self._channel.request(dict(body), fds=fds)
-            frame = self._channel.recv(timeout_s=timeout_s, cap_bytes=cap_bytes)
+            frame = self._channel.recv(timeout_s=timeout_s, cap_bytes=cap_bytes, spin_s=spin_s)
             elapsed_ns = time.perf_counter_ns() - start
             if frame.sequence != sequence:
                 raise ProtocolError(f"answer {frame.sequence} to request {sequence}")
@@ -143,6 +153,11 @@ class Program:
     def _kill(self) -> None:
         self._channel.abort()
         kill_tree(self._process.pid)
+
+
+def may_spin(device: DeviceKind) -> bool:
+    """On a GPU target with cores to spare. On a CPU target the cores are what is measured."""
+    return device is DeviceKind.CUDA and len(os.sched_getaffinity(0)) >= MIN_SPIN_CORES
 
 
 def describe_exit(code: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from kevin_cli.errors import MachineError
 from kevin_cli.harness.faults import ReferenceFault, ReferenceLost, last_line
-from kevin_cli.harness.program import Launch, Program, Reply
+from kevin_cli.harness.program import Launch, Program, Reply, may_spin
 from kevin_cli.harness.steady import steady_environment
 from kevin_cli.harness.wire import LARGE_CAP_BYTES, ChannelClosed, DeadlineExceeded, Kind, ProtocolError
 from kevin_cli.records import to_plain
@@ -160,4 +160,4 @@ def _cannot_start(python: str, printed: str) -> MachineError:
 def reference_launch(python: str, device: DeviceKind) -> Launch:
     """The user's module runs in the user's own surroundings."""
     env = steady_environment(os.environ, bound=device is DeviceKind.CPU)
-    return Launch(program="reference", python=python, env=env, cwd=Path.cwd())
+    return Launch(program="reference", python=python, env=env, cwd=Path.cwd(), spins=may_spin(device))

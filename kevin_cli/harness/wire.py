@@ -15,6 +15,7 @@ from __future__ import annotations
 import array
 import contextlib
 import json
+import select
 import socket
 import struct
 import time
@@ -30,6 +31,12 @@ SMALL_CAP_BYTES = 1 << 20
 """Enough for every frame a worker may send: error text and the list of parameters."""
 LARGE_CAP_BYTES = 256 << 20
 """For descriptions that the reference sends (graphs, sources)."""
+CLOCKED = frozenset({"run", "replay"})
+"""Requests whose answer is waited for by a clock."""
+ANSWER_SPIN_S = 0.5
+"""How long the controller looks for such an answer before it sleeps: longer than a block of calls lasts."""
+REQUEST_SPIN_S = 0.02
+"""How long a program looks for the next request after one: the clocked request follows the warm one at once."""
 CONSTRUCTION_SEED = 20261130
 """`torch.manual_seed` before a module is constructed, in the reference and in the worker alike, so that
 parameters which are initialised in the same way have the same values under whatever names."""
@@ -101,8 +108,14 @@ class Channel:
         except OSError as error:
             raise ChannelClosed(str(error)) from error
 
-    def recv(self, *, timeout_s: float | None = None, cap_bytes: int = SMALL_CAP_BYTES) -> Frame:
-        """Receive one whole frame within `timeout_s` (`None`: for ever)."""
+    def recv(self, *, timeout_s: float | None = None, cap_bytes: int = SMALL_CAP_BYTES, spin_s: float = 0.0) -> Frame:
+        """Receive one whole frame within `timeout_s` (`None`: for ever).
+
+        For `spin_s` it looks again and again instead of sleeping: a thread that sleeps is woken some
+        hundred µs late in a virtual machine, now more, now less.
+        """
+        if spin_s:
+            self._spin(spin_s)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         header, fds = self._recv_header(deadline)
         magic, kind, reserved, sequence, length = HEADER.unpack(header)
@@ -125,6 +138,14 @@ class Channel:
 
     def close(self) -> None:
         self._socket.close()
+
+    def _spin(self, spin_s: float) -> None:
+        """Until something can be read, or for so long."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        end = time.monotonic() + spin_s
+        while not poll.poll(0) and time.monotonic() < end:
+            pass
 
     def _recv_header(self, deadline: float | None) -> tuple[bytes, tuple[int, ...]]:
         self._arm(deadline)

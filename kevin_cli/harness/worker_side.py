@@ -17,7 +17,7 @@ from typing import Any
 
 from kevin_cli.errors import InfraError
 from kevin_cli.harness.faults import CandidateFault, last_line
-from kevin_cli.harness.program import Launch, Program, Reply
+from kevin_cli.harness.program import Launch, Program, Reply, may_spin
 from kevin_cli.harness.reference_side import Arenas
 from kevin_cli.harness.sandbox import Sandbox
 from kevin_cli.harness.steady import steady_environment
@@ -171,8 +171,9 @@ def _launch(around: Surroundings, home: Path, inbox: Path) -> Launch:
     env = steady_environment(around.sandbox.environment(home), bound=around.device is DeviceKind.CPU)
     if around.device is DeviceKind.CPU:
         env["CUDA_VISIBLE_DEVICES"] = ""
-    wrap = around.sandbox.wrap(readable=[inbox], gpu=around.device is DeviceKind.CUDA)
-    return Launch(program="worker", python=around.python, env=env, cwd=home, wrap=wrap)
+    on_gpu = around.device is DeviceKind.CUDA
+    wrap = around.sandbox.wrap(readable=[inbox], gpu=on_gpu)
+    return Launch(program="worker", python=around.python, env=env, cwd=home, wrap=wrap, spins=may_spin(around.device))
 
 
 def _fault_text(reply: Reply) -> tuple[str, str]:

@@ -32,7 +32,7 @@ from kevin_cli.harness.reference.numerics import Compared
 from kevin_cli.harness.reference.subject import Subject, synchronize
 from kevin_cli.harness.reference.task import Contents, Task, is_random
 from kevin_cli.harness.steady import Places, keep_freed_memory
-from kevin_cli.harness.wire import Channel, ChannelClosed, Frame, Kind
+from kevin_cli.harness.wire import CLOCKED, REQUEST_SPIN_S, Channel, ChannelClosed, Frame, Kind
 
 Json = dict[str, Any]
 
@@ -259,17 +259,19 @@ def _serve(session: Session, channel: Channel, frame: Frame) -> None:
     channel.send(Kind.ANSWER, json.dumps(answer).encode(), sequence=frame.sequence, fds=fds)
 
 
-def main(fd: int) -> None:
+def main(fd: int, *, spins: bool = False) -> None:
     """Serve requests over the channel `fd` until `quit` or until the controller is gone."""
     channel, session = Channel.from_fd(fd), Session()
     keep_freed_memory()
     (torch.zeros(16) + 1).sum().item()
     channel.send(Kind.READY)
+    spin_s = 0.0
     while True:
         try:
-            frame = channel.recv()
+            frame = channel.recv(spin_s=spin_s)
             if frame.json()["op"] == "quit":
                 return
+            spin_s = REQUEST_SPIN_S if spins and frame.json()["op"] in CLOCKED else 0.0
             _serve(session, channel, frame)
         except ChannelClosed:
             return

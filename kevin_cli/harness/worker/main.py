@@ -26,7 +26,16 @@ import torch
 
 from kevin_cli.harness.build.extension import torch_cpp_extension
 from kevin_cli.harness.steady import Places, keep_freed_memory
-from kevin_cli.harness.wire import CONSTRUCTION_SEED, Channel, ChannelClosed, Frame, Kind, pack_parameters
+from kevin_cli.harness.wire import (
+    CLOCKED,
+    CONSTRUCTION_SEED,
+    REQUEST_SPIN_S,
+    Channel,
+    ChannelClosed,
+    Frame,
+    Kind,
+    pack_parameters,
+)
 from kevin_cli.harness.worker import extensions
 from kevin_cli.harness.worker.call import Caller, WrongForm, assemble
 from kevin_cli.harness.worker.parameters import copy_weights, list_parameters
@@ -164,18 +173,20 @@ def _warm_up() -> None:
         torch.zeros(16, device="cuda").sum().item()
 
 
-def main(fd: int) -> None:
+def main(fd: int, *, spins: bool = False) -> None:
     """Serve one candidate over the channel `fd` until `quit` or until the controller is gone."""
     channel, session = Channel.from_fd(fd), Session()
     _end_with_controller()
     keep_freed_memory()
     _warm_up()
     channel.send(Kind.READY)
+    spin_s = 0.0
     while True:
         try:
-            frame = channel.recv()
+            frame = channel.recv(spin_s=spin_s)
             if frame.json()["op"] == "quit":
                 return
+            spin_s = REQUEST_SPIN_S if spins and frame.json()["op"] in CLOCKED else 0.0
             kind, payload = _serve(session, frame)
             channel.send(kind, payload, sequence=frame.sequence)
         except ChannelClosed:

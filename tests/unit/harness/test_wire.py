@@ -111,3 +111,15 @@ def test_a_name_that_is_not_text_is_a_protocol_error():
     payload = struct.pack("<HBB32s", 2, 0, 0, b"") + b"\xff\xfe"
     with pytest.raises(ProtocolError):
         unpack_parameters(payload)
+
+
+def test_spinning_ends_at_a_frame_or_after_its_time_and_keeps_the_deadline() -> None:
+    ours, theirs = socket.socketpair()
+    one, other = Channel(ours), Channel(theirs)
+    other.send(Kind.DONE, b"x")
+    assert one.recv(timeout_s=1.0, spin_s=0.5).payload == b"x"
+    with pytest.raises(DeadlineExceeded):
+        one.recv(timeout_s=0.01, spin_s=0.005)
+    theirs.close()
+    with pytest.raises(ChannelClosed):
+        one.recv(timeout_s=1.0, spin_s=0.5)
