@@ -26,7 +26,7 @@ def run(name: str, out: Path | None, flags: Mapping[str, Any]) -> int:
     except OSError as error:
         raise UsageError(f"can't write to {folder}: {error.strerror}", "name another folder with --out") from error
     if order.as_json:
-        html, markdown = map(str, texts)
+        html, markdown = (str(path.resolve()) for path in texts)
         print_object({"schema_version": SCHEMA_VERSION, "run": recorded.id, "html": html, "markdown": markdown})
     else:
         for path in texts:
