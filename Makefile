@@ -36,7 +36,7 @@ demo: $(VENV)/.user
 
 # Unit tests run two at a time; whatever measures time has the machine to itself.
 test: lint
-	$(PYTEST) tests/unit -m "$(QUICK)" -n 2
+	$(PYTEST) tests/unit -m "$(QUICK)" -n 2 --dist loadgroup
 	$(PYTEST) tests --ignore tests/unit -m "$(QUICK)"
 
 lint: $(VENV)/.dev
