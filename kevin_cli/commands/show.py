@@ -37,7 +37,7 @@ def _replay(recorded: RecordedRun, screen: Screen) -> None:
     screen.result(Text(f"{recorded.id}, {header.created}, model: {header.policy}", style="dim"))
     screen.result(baselines_table(header.task, header.report) if header.report else task_line(header.task, ""))
     for trajectory in recorded.trajectories:
-        for index in range(len(trajectory.turns)):
+        for index in range(trajectory.num_shared, len(trajectory.turns)):
             screen.result(turn_block(trajectory, index, header.settings.baseline, log=True))
     result = recorded.result
     if result is None:

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kevin_cli.errors import KevinError
 from kevin_cli.records import loads
 from kevin_cli.refine.git_story import (
     Commit,
@@ -118,7 +119,7 @@ class Follower:
             return
         try:
             self._story.catch_up()
-        except (git.GitError, OSError, ValueError) as error:
+        except (git.GitError, KevinError, OSError, ValueError) as error:
             self._has_failed = True
             self._warn(f"git: no more commits on {self.branch.name}: {first_line(error)}")
 
