@@ -223,7 +223,7 @@ def gelu(self: Value, approximate: str = "none") -> Value:
 
 
 def silu(self: Value) -> Value:
-    return self / (1.0 + exp(-self))
+    return self * sigmoid(self)
 
 
 def elu(self: Value, alpha: Plain = 1, scale: Plain = 1, input_scale: Plain = 1) -> Value:

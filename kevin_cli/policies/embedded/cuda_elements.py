@@ -20,6 +20,7 @@ from kevin_cli.policies.embedded.text import (
     Names,
     bounded,
     expression,
+    literal,
     offset_text,
     place_terms,
     window_lines,
@@ -228,6 +229,8 @@ class Elements:
         elif cell.op == "index":
             assert cell.access is not None
             value = self._place(cell.access, self._lane_columns())
+        elif cell.op == "div" and cell.operands[1].op == "constant" and cell.operands[1].detail:
+            value = f"{self.names.of(cell.operands[0])} * {_inverse(cell.operands[1])}"  # as torch does on a GPU
         else:
             value = expression(cell, [self.names.of(operand) for operand in cell.operands], FUNCTIONS)
         return f"const {kind} {self.names.of(cell)} = {value};"
@@ -295,6 +298,11 @@ class Elements:
 
     def _output(self, store: Store) -> str:
         return self.names.outputs[self.program.stores.index(store)]
+
+
+def _inverse(divisor: Cell) -> str:
+    assert isinstance(divisor.detail, int | float)
+    return literal(1.0 / float(divisor.detail), "float32")
 
 
 def before_all(scans: list[Cell]) -> list[Cell]:

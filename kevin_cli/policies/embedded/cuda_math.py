@@ -33,6 +33,20 @@ template <typename T>
 __device__ __forceinline__ T min_nan(T a, T b) {
   return (a < b || a != a) ? a : b;
 }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+template <>
+__device__ __forceinline__ float max_nan(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+template <>
+__device__ __forceinline__ float min_nan(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+#endif
 """
 OPERATORS = """\
 struct Sum {
@@ -140,7 +154,8 @@ bool is_aligned(const T* data, int vector) {
 }
 """
 SIGMOID = """\
-__device__ __forceinline__ float sigmoid_f32(float x) { return 1.0f / (1.0f + expf(-x)); }
+// The fast division is off by two units in the last place at most, and a fifth of the instructions.
+__device__ __forceinline__ float sigmoid_f32(float x) { return __fdividef(1.0f, 1.0f + expf(-x)); }
 """
 BFLOAT16 = """\
 __device__ __forceinline__ float round_bfloat16(float x) { return __bfloat162float(__float2bfloat16(x)); }

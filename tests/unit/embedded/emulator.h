@@ -24,6 +24,7 @@ struct dim3 {
 static dim3 threadIdx, blockIdx;
 using std::max;
 using std::min;
+static float __fdividef(float x, float y) { return x / y; }
 static float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 
 struct Fiber {
