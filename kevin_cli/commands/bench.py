@@ -20,7 +20,7 @@ from typing import Any
 from kevin_cli import __version__
 from kevin_cli.commands import session as sessions
 from kevin_cli.commands.bench_attempts import Attempt, Judged, TaskJudge, given_attempts, policy_attempt
-from kevin_cli.commands.bench_files import BenchTask, find_tasks, unpack
+from kevin_cli.commands.bench_files import TABLES, BenchTask, find_tasks, unpack
 from kevin_cli.commands.formats import Case, print_junit, print_line
 from kevin_cli.commands.optimize import choose_model, opened_policy, run_settings_of
 from kevin_cli.commands.report import print_object
@@ -89,7 +89,7 @@ def run(folder: Path, flags: Mapping[str, Any]) -> int:
 
 def _tasks(folder: Path, settings: Settings) -> list[BenchTask]:
     """Those of a folder; a table of tasks is unpacked beside the rows first."""
-    if folder.suffix == ".jsonl" and folder.is_file():
+    if folder.suffix in TABLES and folder.is_file():
         digest = hashlib.sha256(folder.read_bytes()).hexdigest()[:12]
         return find_tasks(unpack(folder, settings.runs.parent / "bench" / f"{folder.stem}-{digest}"))
     return find_tasks(folder)

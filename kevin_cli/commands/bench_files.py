@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kevin_cli.errors import UsageError
 
@@ -40,23 +41,49 @@ def find_tasks(folder: Path) -> list[BenchTask]:
     return sorted(found, key=lambda task: natural(task.name))
 
 
-def unpack(file: Path, into: Path) -> Path:
-    """KernelBench's table as JSON lines (columns `code`, `name`, `level`) as a folder of files.
+TABLES = (".jsonl", ".parquet")
+"""KernelBench as a table: JSON lines, or the Parquet files that Hugging Face has."""
 
-    Raises `UsageError` when a line is something else.
+
+def unpack(file: Path, into: Path) -> Path:
+    """KernelBench's table (columns `code`, `name`, `level`; others are left alone) as a folder of files.
+
+    Raises `UsageError` when a row is something else, or when Parquet can't be read here.
     """
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    for number, row in enumerate(_parquet_rows(file) if file.suffix == ".parquet" else _json_rows(file), 1):
         try:
-            row = json.loads(line)
             level, name, code = int(row["level"]), re.sub(r"[^\w.-]", "_", row["name"]), str(row["code"])
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(
-                f"{file}:{number} is not a row of KernelBench", "each line is an object with code, name and level"
+                f"{file}:{number} is not a row of KernelBench", "each row is an object with code, name and level"
             ) from error
         path = into / f"level{level}" / f"{name.removesuffix('.py')}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(code, encoding="utf-8")
     return into
+
+
+def _json_rows(file: Path) -> Iterator[Any]:
+    """What each line holds; `None` for a line that is not JSON."""
+    for line in file.read_text(encoding="utf-8").splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            yield None
+
+
+def _parquet_rows(file: Path) -> Iterator[Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise UsageError(
+            f"reading {file} needs pyarrow", "pip install pyarrow, or give the table as JSON lines"
+        ) from error
+    try:
+        yield from parquet.read_table(file).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UsageError(f"{file} is not a Parquet file: {error}", "give KernelBench's own, or JSON lines") from error
 
 
 def _task_files(folder: Path) -> Iterator[Path]:

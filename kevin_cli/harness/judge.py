@@ -377,6 +377,8 @@ class LocalJudge:
         plan = self._opened.plan
         plan = replace(plan, min_rounds=FINAL_MIN_ROUNDS) if case.final else plan
         worker = await self._spare.take()
+        if self._settings.device is DeviceKind.CUDA:
+            self._spare.prepare()  # it only imports meanwhile; the device it meets when it is given memory
         try:
             return await examine(self._opened, worker, built, plan, case.findings, case.tell, final=case.final)
         finally:

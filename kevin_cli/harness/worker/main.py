@@ -56,7 +56,12 @@ class Session:
         self._caller: Caller | None = None
 
     def open(self, body: dict[str, Any], fds: tuple[int, ...]) -> bytes:
-        """Map the arenas. No code of a candidate has run yet: what fails here is a fault of ours."""
+        """Map the arenas. No code of a candidate has run yet: what fails here is a fault of ours.
+
+        The GPU's context is made here and not while warming up, when another worker may be timed on the device.
+        """
+        if body["device"] == "cuda":
+            torch.zeros(16, device="cuda").sum().item()
         self._opened = Opened(body, fds)
         return b""
 
@@ -166,11 +171,9 @@ def _end_with_controller() -> None:
 
 
 def _warm_up() -> None:
-    """Pay for the first operation, and on CUDA for the context, before a candidate waits for it."""
+    """Pay for imports and the first operation before a candidate waits for them."""
     torch_cpp_extension()
     (torch.zeros(16) + 1).sum().item()
-    if torch.cuda.is_available():
-        torch.zeros(16, device="cuda").sum().item()
 
 
 def main(fd: int, *, spins: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,24 @@ def test_another_table_is_refused_with_its_line(tmp_path: Path, line: str) -> No
     (tmp_path / "table.jsonl").write_text(line + "\n")
     with pytest.raises(UsageError, match=r"table.jsonl:1 is not a row of KernelBench"):
         unpack(tmp_path / "table.jsonl", tmp_path / "out")
+
+
+def test_the_parquet_files_of_hugging_face_are_read_as_they_are(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [{"code": TASK, "level": 3, "name": "7_Net", "problem_id": 7}]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "level_3.parquet")
+    assert names(unpack(tmp_path / "level_3.parquet", tmp_path / "out")) == ["level3/7_Net"]
+    (tmp_path / "other.parquet").write_text("no parquet")
+    with pytest.raises(UsageError, match="is not a Parquet file"):
+        unpack(tmp_path / "other.parquet", tmp_path / "out")
+
+
+def test_without_pyarrow_a_parquet_file_is_refused_with_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "level_3.parquet").write_text("")
+    with pytest.raises(UsageError) as raised:
+        unpack(tmp_path / "level_3.parquet", tmp_path / "out")
+    assert "pip install pyarrow" in raised.value.hint
 
 
 # --- candidates ------------------------------------------------------------------------------------
