@@ -130,12 +130,14 @@ class RaySeat:
             await asyncio.to_thread(_ray().kill, actor)
 
     async def _ask(self, question: Callable[[Any], Awaitable[T]]) -> T:
-        ray = _ray()
+        lost = _ray().exceptions
+        died = (lost.ActorDiedError, lost.ActorUnavailableError, lost.NodeDiedError, TimeoutError)
         for _ in range(MAX_LOSSES):
-            actor = await self._living()
+            actor = None
             try:
+                actor = await self._living()
                 return await question(actor)
-            except (ray.exceptions.ActorDiedError, ray.exceptions.ActorUnavailableError, ray.exceptions.NodeDiedError):
+            except died:
                 await self._bury(actor)
         raise InfraError(f"{MAX_LOSSES} judge workers in a row were lost", "see the logs of the Ray cluster")
 
@@ -153,8 +155,9 @@ class RaySeat:
         return kind.remote(self._settings, self._max_open)
 
     async def _bury(self, actor: Any) -> None:
-        """Once for all who asked it: the first one to notice counts, the others find a new one."""
+        """Once for all who asked it: the first one to notice counts, the others find a new one. `None`: it died before
+        it could be asked."""
         async with self._starting:
-            if self._actor is actor:
+            if actor is None or self._actor is actor:
                 self._actor = None
                 self.num_lost += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import time
 from pathlib import Path
@@ -15,10 +16,12 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+from kevin_cli.harness.judge import JudgeSettings
 from kevin_cli.harness.pool import SeatedPool
-from kevin_cli.types import Outcome
+from kevin_cli.types import Candidate, DeviceKind, Outcome, Task, Verdict
 from trainer import generate, tasks
 from trainer.configured import load
+from trainer.generate import as_task
 from trainer.plain import PlainPolicy
 from trainer.pool_server import judge_settings
 from trainer.rollouts import Group, roll_out
@@ -71,6 +74,48 @@ async def story(tmp_path: Path) -> tuple[list[Group], list[int], int]:
         await asyncio.wait({killer})
         killed = [] if killer.cancelled() else killer.result()
     return groups, killed, sum(seat.num_lost for seat in seats)  # type: ignore[attr-defined]
+
+
+def dying_judge(marks: Path) -> type:
+    """An actor that dies once over each candidate whose name begins with `deadly`; pickled by value into Ray."""
+
+    class Dying:
+        def __init__(self, settings: object, max_open: object) -> None: ...
+
+        async def ready(self) -> bool:
+            return True
+
+        async def judge(self, task: Task, candidate: Candidate, final: bool) -> Verdict:
+            mark = marks / candidate.digest
+            if candidate.digest.startswith("deadly") and not mark.exists():
+                mark.touch()
+                os._exit(1)
+            return Verdict(outcome=Outcome.CORRECT, detail="")
+
+    return Dying
+
+
+def test_what_a_lost_worker_was_doing_is_asked_of_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="needs the extra ray")
+    from kevin_cli.harness import pool_ray
+
+    monkeypatch.setattr(pool_ray, "_Judging", dying_judge(tmp_path))
+    names = ["a", "b", "deadly 1", "c", "deadly 2", "d"]
+
+    async def judged() -> tuple[list[Outcome], int]:
+        pool = await asyncio.to_thread(pool_ray.ray_pool, JudgeSettings(device=DeviceKind.CPU, cache=tmp_path))
+        task = as_task(generate.Sketch(("tanh",), 8, 8), DeviceKind.CPU)
+        async with pool:
+            asks = [pool.judge(task, Candidate(source="x", digest=name)) for name in names]
+            verdicts = await asyncio.gather(*asks)
+            return [verdict.outcome for verdict in verdicts], pool._places[0].seat.num_lost  # type: ignore[attr-defined]
+
+    try:
+        outcomes, num_lost = asyncio.run(judged())
+    finally:
+        ray.shutdown()
+    assert outcomes == [Outcome.CORRECT] * len(names)
+    assert num_lost == 2
 
 
 def test_every_trajectory_is_accounted_for_although_workers_are_killed(tmp_path: Path) -> None:
