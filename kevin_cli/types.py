@@ -48,6 +48,11 @@ class Isolation(StrEnum):
     LANDLOCK = "landlock"
     PROCESS = "process"
 
+    def reaches(self, minimum: Isolation) -> bool:
+        """Whether this is at least as strong; a reward is refused for a verdict whose isolation does not reach."""
+        order = list(Isolation)
+        return order.index(self) <= order.index(minimum)
+
 
 class Outcome(StrEnum):
     """How far a candidate got. `infra` is a fault of ours and never the candidate's."""
@@ -397,6 +402,27 @@ class BuildReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What one call of a candidate did, as its own process says. It decides about rules, never about correctness."""
+
+    num_own: int
+    """Calls of functions that the candidate's own libraries define."""
+    num_torch: int
+    """Operations of torch that compute."""
+    own_ns: int = 0
+    other_ns: int = 0
+    """Device time in the candidate's own kernels and in others; both 0 where nothing was profiled."""
+    top: tuple[str, ...] = ()
+    """The most frequent of those operations, or the longest of those kernels; untrusted text."""
+
+    @property
+    def own_share(self) -> float | None:
+        """The candidate's own share of the device time; `None` where nothing was profiled."""
+        total_ns = self.own_ns + self.other_ns
+        return self.own_ns / total_ns if total_ns else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The judge's answer to one candidate."""
 
@@ -418,6 +444,12 @@ class Verdict:
     """How the float64 reference was had: `float64`, `float64 on cpu`, `float32`."""
     weak_check: str = ""
     """Why this task cannot tell right from wrong, when it cannot; empty otherwise."""
+    notes: tuple[str, ...] = ()
+    """What the judge saw that is no fault: results that differ from call to call, no kernel of its own."""
+    watched: Watched | None = None
+    """What one call did; `None` when the candidate did not get that far or could not be watched."""
+    self_reported_us: float | None = None
+    """A call's time by the candidate's own process, in the timed blocks; checked against ours, else not used."""
     wall_s: float = 0.0
     in_graph: tuple[Comparison, ...] = ()
     """The same in CUDA graphs: device time without launches. Of a final judgement on a GPU."""

@@ -92,6 +92,37 @@ def view(arena: Arena, offset: int, spec: Spec | Mapping[str, Any]) -> torch.Ten
     return arena.bytes_tensor[offset : offset + num_bytes].view(dtype).as_strided(shape, strides)
 
 
+class Fixes:
+    """Single elements that get their values at the last moment: one for each slot of a timed block.
+
+    A side is warmed up on slots beside those of the block, and the block's inputs lie in memory by then: without
+    this it could compute the answers before the clock runs. So each slot holds one wrong element until the call
+    that it belongs to. Every side pays the same for it, the stub that is taken off included.
+    """
+
+    def __init__(self, arena: Arena, entries: Sequence[tuple[int, int, str]]) -> None:
+        """`entries`: (slot, offset in bytes, value in hex). Raises `ValueError` for one outside of the arena."""
+        values = [(slot, offset, bytes.fromhex(value)) for slot, offset, value in entries]
+        if any(offset < 0 or offset + len(value) > arena.num_bytes for _, offset, value in values):
+            raise ValueError("a value does not lie in the arena")
+        data = torch.tensor(list(b"".join(value for _, _, value in values)), dtype=torch.uint8)
+        data, start = data.to(arena.bytes_tensor.device), 0
+        self._pairs: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        for slot, offset, value in values:
+            target = arena.bytes_tensor[offset : offset + len(value)]
+            self._pairs[slot] = target, data[start : start + len(value)]
+            start += len(value)
+
+    def apply(self, slot: int) -> None:
+        """Before the first call on a slot; nothing where there is no value for it, or none any more."""
+        if (pair := self._pairs.pop(slot, None)) is not None:
+            _COPY(*pair)
+
+
+_COPY = torch.Tensor.copy_
+"""Bound before any candidate is there to replace it."""
+
+
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
     """How many elements of storage a tensor spans, gaps included and overlaps counted once."""
     if 0 in shape:

@@ -7,18 +7,22 @@ collected in `Findings`, so that a verdict says everything up to the point that 
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
+from kevin_cli.errors import InfraError
 from kevin_cli.harness.build.build import BuildRequest, Built, build
 from kevin_cli.harness.faults import CandidateFault
+from kevin_cli.harness.history import Habits, run_history
 from kevin_cli.harness.in_graph import candidate_in_graph
-from kevin_cli.harness.opened import OpenedTask
+from kevin_cli.harness.opened import OpenedTask, late_run
 from kevin_cli.harness.rules import check_rules
 from kevin_cli.harness.sandbox import Sandbox
 from kevin_cli.harness.timing import CANDIDATE, Measured, Plan, Side, measure
-from kevin_cli.harness.verify import TAMPERING, load_weights, verify
+from kevin_cli.harness.verify import TAMPERING, Pass, load_weights, run_rounds
 from kevin_cli.harness.weights import Pairs, UnmappableWeights, map_weights
 from kevin_cli.harness.worker_side import WorkerSide
 from kevin_cli.types import (
@@ -33,6 +37,7 @@ from kevin_cli.types import (
     Stage,
     StageWatch,
     Task,
+    Watched,
 )
 
 BUILD_OUTCOMES = {
@@ -41,6 +46,7 @@ BUILD_OUTCOMES = {
     "crashed": Outcome.CRASHED,
     "timed_out": Outcome.TIMED_OUT,
 }
+MIN_FREE_BYTES = 32 << 20
 CHECKED_SLOTS = 16
 """Calls of each timed block that are verified, or all when there are fewer."""
 BLOCKS_PER_CHECK = 3
@@ -60,6 +66,9 @@ class Findings:
     in_graph: tuple[Comparison, ...] = ()
     not_in_graph: tuple[tuple[str, str], ...] = ()
     conditions: Conditions | None = None
+    notes: tuple[str, ...] = ()
+    watched: Watched | None = None
+    self_reported_us: float | None = None
 
 
 def follow_rules(candidate: Candidate, rules: Rules) -> None:
@@ -71,9 +80,16 @@ def follow_rules(candidate: Candidate, rules: Rules) -> None:
 
 
 async def build_candidate(
-    task: Task, candidate: Candidate, *, sandbox: Sandbox, cache: Path, timeout_s: float
+    task: Task,
+    candidate: Candidate,
+    *,
+    sandbox: Sandbox,
+    cache: Path,
+    timeout_s: float,
+    rules: Rules = Rules.LIBRARY,
 ) -> Built:
-    """Build it in its own sandbox. Raises `CandidateFault`."""
+    """Build it in its own sandbox. Raises `CandidateFault`, or `InfraError` when the disk is full."""
+    check_room(cache)
     built = await build(
         BuildRequest(
             source=candidate.source,
@@ -88,8 +104,18 @@ async def build_candidate(
         )
     )
     if built.status in BUILD_OUTCOMES:
+        check_room(cache)
         raise BuildFault(BUILD_OUTCOMES[built.status], built)
+    if built.status == "went_on" and rules is Rules.KERNELS:
+        raise BuildFault(Outcome.REJECTED, built)
     return built
+
+
+def check_room(cache: Path) -> None:
+    """A compiler that cannot write is not the candidate's fault. Raises `InfraError`."""
+    free = shutil.disk_usage(cache).free
+    if free < MIN_FREE_BYTES:
+        raise InfraError(f"{cache} has {free >> 20} MiB left, too few to build in", "make room on the disk")
 
 
 class BuildFault(CandidateFault):
@@ -115,6 +141,7 @@ async def examine(
     built: Built,
     plan: Plan,
     findings: Findings,
+    habits: Habits,
     tell: StageWatch,
     *,
     final: bool,
@@ -126,11 +153,27 @@ async def examine(
     pairs = await _map(opened, worker, built)
     findings.weights = pairs
     await load_weights(reference, worker, pairs, None)
-    verified = await verify(reference, worker, pairs, opened.arenas.num_slots, has_weights=bool(task.parameters))
-    findings.seeds = (*findings.seeds, *verified.seeds)
-    findings.checks = verified.checks
+    state = Pass(
+        reference=reference,
+        worker=worker,
+        pairs=pairs,
+        num_slots=opened.arenas.num_slots,
+        has_weights=bool(task.parameters),
+    )
+    try:
+        await run_rounds(state)
+        await run_history(state, habits)
+    finally:
+        _keep(findings, state)
     tell(Stage.TIMING)
-    return await _time(opened, worker, plan, final=final)
+    return await _time(opened, worker, plan, findings, final=final)
+
+
+def _keep(findings: Findings, state: Pass) -> None:
+    findings.seeds = (*findings.seeds, *state.seeds)
+    findings.checks = state.checks
+    findings.notes = tuple(dict.fromkeys((*findings.notes, *state.notes)))
+    findings.watched = state.watched
 
 
 async def _map(opened: OpenedTask, worker: WorkerSide, built: Built) -> Pairs:
@@ -141,10 +184,13 @@ async def _map(opened: OpenedTask, worker: WorkerSide, built: Built) -> Pairs:
         raise CandidateFault(Outcome.REJECTED, "the candidate's weights cannot be mapped", str(error)) from error
 
 
-async def _time(opened: OpenedTask, worker: WorkerSide, plan: Plan, *, final: bool) -> Timed:
+async def _time(opened: OpenedTask, worker: WorkerSide, plan: Plan, findings: Findings, *, final: bool) -> Timed:
     check = SecretChecks(opened)
-    candidate = Side(CANDIDATE, worker.run, check.after)
+    worker.reported.clear()
+    candidate = Side(CANDIDATE, late_run(opened.reference, worker), check.after)
     measured = await measure(opened.reference, [*opened.baseline_sides(final=final), candidate], plan)
+    worker.thaw()
+    findings.self_reported_us = median(report.reported_ns / report.num_calls for report in worker.reported) / 1e3
     await check.last()
     if not final or plan.device is DeviceKind.CPU:
         return Timed(measured)

@@ -37,6 +37,7 @@ from kevin_cli.harness.examine import (
     follow_rules,
 )
 from kevin_cli.harness.faults import CandidateFault, ReferenceFault, ReferenceLost
+from kevin_cli.harness.history import NO_KERNEL, Habits
 from kevin_cli.harness.limits import measure_device, with_limit
 from kevin_cli.harness.opened import COMPILE, MAX_AUTOTUNE, OpenedTask
 from kevin_cli.harness.quiet import Quiet
@@ -64,7 +65,6 @@ from kevin_cli.types import (
 )
 
 NUM_FINAL_PROCESSES = 3
-STRENGTH = (Isolation.PROCESS, Isolation.LANDLOCK, Isolation.BUBBLEWRAP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class LocalJudge:
 
     async def __aenter__(self) -> LocalJudge:
         self._sandbox = await asyncio.to_thread(Sandbox.find)
-        if STRENGTH.index(self._sandbox.level) < STRENGTH.index(self._settings.isolation_minimum):
+        if not self._sandbox.level.reaches(self._settings.isolation_minimum):
             raise MachineError(
                 f"candidates cannot be contained by {self._settings.isolation_minimum.value}: {self._sandbox.note}",
                 "run `kevin doctor` to see what this machine allows",
@@ -250,14 +250,14 @@ class LocalJudge:
             comparisons = await self._timed(case, report)
             report = await self._refuse_impossible(report, comparisons)
             case.findings.comparisons = comparisons
-            outcome, detail, log = Outcome.CORRECT, "correct in every round", ""
+            outcome, detail, log = Outcome.CORRECT, correct_detail(case.findings.notes), ""
         except BuildFault as fault:
             case.findings.build = fault.report
             outcome, detail, log = fault.outcome, fault.detail, fault.log
         except CandidateFault as fault:
             outcome, detail, log = fault.outcome, fault.detail, fault.log
-        except (ReferenceLost, ReferenceFault, KevinError) as error:
-            outcome, detail, log = Outcome.INFRA, str(error), ""
+        except (ReferenceLost, ReferenceFault, KevinError, OSError) as error:
+            outcome, detail, log = Outcome.INFRA, str(error) or type(error).__name__, ""
         return self._verdict(report, case.findings, outcome, detail, log, time.monotonic() - start)
 
     async def _timed(self, case: Case, report: TaskReport) -> tuple[Comparison, ...]:
@@ -302,6 +302,9 @@ class LocalJudge:
             rules=self._settings.rules,
             reference_precision=report.reference_precision,
             weak_check=report.weak_check,
+            notes=findings.notes,
+            watched=findings.watched,
+            self_reported_us=findings.self_reported_us if outcome is Outcome.CORRECT else None,
             wall_s=wall_s,
         )
 
@@ -311,6 +314,8 @@ class LocalJudge:
         async with self._quiet.building():
             built = await self._build(case.task, case.candidate)
         case.findings.build = built.report
+        if built.status == "went_on":
+            case.findings.notes = (built.detail,)
         async with self._quiet.measuring(lambda: case.tell(Stage.WAITING)):
             return await self._twice(case, built)
 
@@ -321,6 +326,7 @@ class LocalJudge:
             sandbox=self._contained,
             cache=self._settings.cache,
             timeout_s=self._settings.build_timeout_s,
+            rules=self._settings.rules,
         )
 
     async def _twice(self, case: Case, built: Built) -> list[Timed]:
@@ -380,7 +386,10 @@ class LocalJudge:
         if self._settings.device is DeviceKind.CUDA:
             self._spare.prepare()  # it only imports meanwhile; the device it meets when it is given memory
         try:
-            return await examine(self._opened, worker, built, plan, case.findings, case.tell, final=case.final)
+            habits = Habits(task=case.task, rules=self._settings.rules)
+            return await examine(
+                self._opened, worker, built, plan, case.findings, habits, case.tell, final=case.final
+            )
         finally:
             await worker.stop()
             self._spare.prepare()
@@ -412,9 +421,19 @@ async def build_ahead(settings: JudgeSettings, task: Task, candidate: Candidate)
     follow_rules(candidate, settings.rules)
     sandbox = await asyncio.to_thread(_found_around, task.target, settings)
     built = await build_candidate(
-        task, candidate, sandbox=sandbox, cache=settings.cache, timeout_s=settings.build_timeout_s
+        task,
+        candidate,
+        sandbox=sandbox,
+        cache=settings.cache,
+        timeout_s=settings.build_timeout_s,
+        rules=settings.rules,
     )
     return built.report
+
+
+def correct_detail(notes: Sequence[str]) -> str:
+    """One line for a correct candidate. That no kernel of its own had a part in it belongs into that line."""
+    return f"correct in every round, but {NO_KERNEL}" if NO_KERNEL in notes else "correct in every round"
 
 
 def make_scratch(cache: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -20,6 +21,7 @@ from kevin_cli.harness.timing import (
     ELSEWHERE,
     Measured,
     Plan,
+    Run,
     Samples,
     Side,
     floor_of,
@@ -89,6 +91,15 @@ class OpenedTask:
 
 def baseline_side(reference: ReferenceSide, name: str, shown: str = "") -> Side:
     return Side(shown or name, lambda slots: reference.run(name, slots))
+
+
+def late_run(reference: ReferenceSide, worker: WorkerSide) -> Run:
+    """A worker's timed run: one element of each slot's inputs gets its value only then."""
+
+    async def run(slots: Sequence[int]) -> int:
+        return await worker.run(slots, fixes=await reference.fixes(slots))
+
+    return run
 
 
 def as_error(fault: ReferenceFault) -> KevinError:
@@ -177,7 +188,7 @@ async def measure_baselines(opened: OpenedTask, worker: WorkerSide) -> Baselines
     sides = [*opened.baseline_sides(), *others, baseline_side(opened.reference, EAGER, AGAIN)]
     own = await has_own_module(worker, opened.task, opened.reference, opened.arenas, opened.hashes)
     if own:
-        sides.append(Side(ELSEWHERE, worker.run))
+        sides.append(Side(ELSEWHERE, late_run(opened.reference, worker)))
     try:
         times = await measure(opened.reference, sides, opened.plan)
     except CandidateFault:

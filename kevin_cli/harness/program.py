@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import psutil  # type: ignore[import-untyped]
+
 from kevin_cli.harness.process import GRACE_S, kill_tree, read_capped
 from kevin_cli.harness.wire import ANSWER_SPIN_S, CLOCKED, SMALL_CAP_BYTES, Channel, Frame, Kind, ProtocolError
 from kevin_cli.types import DeviceKind
@@ -134,6 +136,17 @@ class Program:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._printed, GRACE_S)
         self._channel.close()
+
+    def private_bytes(self) -> int:
+        """Memory of it and everything that it started, without what is shared with others."""
+        total = 0
+        with contextlib.suppress(psutil.Error):
+            root = psutil.Process(self._process.pid)
+            for process in (root, *root.children(recursive=True)):
+                with contextlib.suppress(psutil.Error):
+                    memory = process.memory_info()
+                    total += memory.rss - memory.shared
+        return total
 
     async def ending(self) -> str:
         """How it ended, in words, for a program whose channel broke; kills it if it still runs."""

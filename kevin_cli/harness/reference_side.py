@@ -119,13 +119,33 @@ class ReferenceSide:
     async def fill(self, seed: int, num_slots: int) -> None:
         await self._ask("fill", seed=seed, num_slots=num_slots)
 
+    async def fixes(self, slots: Sequence[int]) -> list[Any]:
+        """Secret values that the next run over these slots releases with the clock (`arena.Fixes`)."""
+        return list((await self._ask("fix", slots=list(slots)))["fixes"])
+
+    async def mutate(self, slot: int) -> bool:
+        """Change one element in place; `False` when no input of this task may be changed so."""
+        return bool((await self._ask("mutate", slot=slot))["mutated"])
+
+    async def repeat(self, slot: int, slots: Sequence[int]) -> None:
+        """The inputs of `slot` in all of `slots`."""
+        await self._ask("repeat", slot=slot, slots=list(slots))
+
+    async def check_repeats(self, slots: Sequence[int]) -> dict[str, Any]:
+        return await self._ask("check_repeats", slots=list(slots))
+
     async def run(self, baseline: str, slots: Sequence[int]) -> int:
         """Nanoseconds on our clock for one baseline over the slots."""
-        body = {"op": "run", "baseline": baseline, "slots": list(slots)}
+        fixes = await self.fixes(slots)
+        body = {"op": "run", "baseline": baseline, "slots": list(slots), "fixes": fixes}
         return (await self._exchange(body, ASK_TIMEOUT_S)).elapsed_ns
 
     async def check_block(self, slots: Sequence[int]) -> dict[str, Any]:
         return await self._ask("check_block", slots=list(slots))
+
+    async def used_device_bytes(self) -> int:
+        """Memory of the device that is in use by whomever; 0 on the CPU."""
+        return int((await self._ask("used_device_bytes"))["used_bytes"])
 
     async def _ask(self, op: str, **arguments: Any) -> dict[str, Any]:
         answer: dict[str, Any] = (await self._exchange({"op": op, **arguments}, ASK_TIMEOUT_S)).frame.json()

@@ -2,9 +2,11 @@
 
 Seeds come from the operating system after the worker is loaded and warm. Each round is strictly one
 call: the reference draws inputs and poisons the output, the candidate answers, and only then is the
-reference computed and the answer compared. Rounds differ in the values of the inputs; two of them have
-weights that the candidate has never seen; the first is repeated at the end, since a kernel that keeps
-state between calls is wrong too.
+reference computed and the answer compared. Rounds differ in the values of the inputs; some change one
+element of the inputs before in place; two have weights that the candidate has never seen; the first is
+repeated at the end, since a kernel that keeps state between calls is wrong too.
+
+What comes after the rounds is in `history.py`: repeats, a second instance, a watched call, a soak.
 
 Not promised: that a kernel is right outside the contract (other shapes, types, gradients).
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kevin_cli.harness.faults import CandidateFault
@@ -21,11 +23,12 @@ from kevin_cli.harness.reference_side import ReferenceSide
 from kevin_cli.harness.weights import Pairs
 from kevin_cli.harness.worker_side import WorkerSide
 from kevin_cli.records import from_plain
-from kevin_cli.types import Outcome, OutputCheck
+from kevin_cli.types import Outcome, OutputCheck, Watched
 
 SEED_BITS = 48
 USER = "user"
-VALUE_STRATA = ("normal", "uniform", "heavy", "offset", "small", "large")
+VALUE_STRATA = ("normal", "uniform", "heavy", "offset", "small", "large", "sparse", "ties")
+NUM_MUTATIONS = 2
 TAMPERING = ("redzone", "inputs")
 """Kinds of failed checks which say that memory was changed that a candidate must not touch."""
 
@@ -36,18 +39,51 @@ class Round:
 
     stratum: str
     seed: int
+    mutates: bool = False
+    """The inputs of the round before, with one element changed in place: same memory, another answer."""
     fresh_weights: int | None = None
     """Seed of the weights that are loaded before this round; `None`: the user's own."""
     note: str = ""
     """What a failure in this round means."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """What the pass found out; only made when every round passed."""
+@dataclass(slots=True, kw_only=True)
+class Pass:
+    """One worker's integrity pass: whom it asks, and what it has found so far."""
 
-    checks: tuple[OutputCheck, ...]
-    seeds: tuple[int, ...]
+    reference: ReferenceSide
+    worker: WorkerSide
+    pairs: Pairs
+    num_slots: int
+    has_weights: bool
+    checks: tuple[OutputCheck, ...] = ()
+    seeds: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    watched: Watched | None = None
+
+    async def load_weights(self, seed: int | None, *, instance: int = 0) -> None:
+        """New weights for the reference and for one instance; `None` brings the user's own back."""
+        await self.reference.set_weights(seed)
+        await self.worker.weights(self.pairs, instance=instance)
+
+    async def draw(self, stratum: str = USER, *, seed: int | None = None) -> int:
+        """Fresh inputs in a slot that is drawn too; a seed that is not given is drawn and noted."""
+        slot = secrets.randbelow(self.num_slots)
+        await self.reference.draw(slot, self.new_seed() if seed is None else seed, stratum)
+        return slot
+
+    def new_seed(self) -> int:
+        self.seeds.append(secret_seed())
+        return self.seeds[-1]
+
+    async def check(self, slot: int, where: str) -> None:
+        """Compare the answer in a slot. Raises `CandidateFault` when it is wrong."""
+        self.take(await self.reference.check(slot), where)
+
+    def take(self, answer: dict[str, Any], where: str) -> None:
+        """Keep what a comparison found. Raises `CandidateFault` when it found something wrong."""
+        raise_if_failed(answer, where)
+        self.checks = _worse(self.checks, from_plain(tuple[OutputCheck, ...], answer["checks"]))
 
 
 def secret_seed() -> int:
@@ -56,8 +92,9 @@ def secret_seed() -> int:
 
 
 def plan_rounds(*, has_weights: bool) -> tuple[Round, ...]:
-    """A, the value strata, two rounds with new weights, A again: at least nine secret seeds."""
+    """A, A with other elements, the value strata, two rounds with new weights, A again: ten secret seeds or more."""
     first = Round(stratum=USER, seed=secret_seed())
+    changed = replace(first, mutates=True, note="after one element had changed in place")
     strata = [Round(stratum=stratum, seed=secret_seed()) for stratum in VALUE_STRATA]
     fresh = [
         Round(
@@ -70,24 +107,25 @@ def plan_rounds(*, has_weights: bool) -> tuple[Round, ...]:
     ]
     again = replace(first, note="when the first inputs came again after others")
     # An even number of rounds lies between the two, so the output is poisoned with the other pattern.
-    return (first, *strata[:3], *fresh, *strata[3:], again)
+    return (first, *[changed] * NUM_MUTATIONS, *strata[:3], *fresh, *strata[3:], again)
 
 
-async def verify(
-    reference: ReferenceSide, worker: WorkerSide, pairs: Pairs, num_slots: int, *, has_weights: bool
-) -> Verified:
+async def run_rounds(state: Pass) -> None:
     """Run every round. Raises `CandidateFault` at the first that fails."""
-    rounds = plan_rounds(has_weights=has_weights)
-    checks: tuple[OutputCheck, ...] = ()
+    rounds = plan_rounds(has_weights=state.has_weights)
     loaded: int | None = None
+    slot = 0
     for turn in rounds:
         if turn.fresh_weights != loaded:
-            await load_weights(reference, worker, pairs, turn.fresh_weights)
+            await state.load_weights(turn.fresh_weights)
             loaded = turn.fresh_weights
-        answer = await _one_call(reference, worker, turn, secrets.randbelow(num_slots))
-        _raise_if_failed(answer, turn)
-        checks = _worse(checks, from_plain(tuple[OutputCheck, ...], answer["checks"]))
-    return Verified(checks, tuple(turn.seed for turn in rounds[:-1]))
+        if not turn.mutates:
+            slot = await state.draw(turn.stratum, seed=turn.seed)
+        elif not await state.reference.mutate(slot):
+            continue
+        await state.worker.run([slot])
+        await state.check(slot, _where(turn))
+    state.seeds.extend(dict.fromkeys(turn.seed for turn in rounds))
 
 
 async def load_weights(reference: ReferenceSide, worker: WorkerSide, pairs: Pairs, seed: int | None) -> None:
@@ -96,18 +134,17 @@ async def load_weights(reference: ReferenceSide, worker: WorkerSide, pairs: Pair
     await worker.weights(pairs)
 
 
-async def _one_call(reference: ReferenceSide, worker: WorkerSide, turn: Round, slot: int) -> dict[str, Any]:
-    await reference.draw(slot, turn.seed, turn.stratum)
-    await worker.run([slot])
-    return await reference.check(slot)
+def _where(turn: Round) -> str:
+    where = "your own inputs" if turn.stratum == USER else f"inputs of the kind {turn.stratum!r}"
+    return f"on {where}{', ' + turn.note if turn.note else ''}"
 
 
-def _raise_if_failed(answer: dict[str, Any], turn: Round) -> None:
+def raise_if_failed(answer: dict[str, Any], where: str) -> None:
+    """Raises `CandidateFault` for an answer of the reference's that says that something is wrong."""
     if answer["passed"]:
         return
-    where = "your own inputs" if turn.stratum == USER else f"inputs of the kind {turn.stratum!r}"
-    detail = f"{answer['detail']} (on {where}{', ' + turn.note if turn.note else ''})"
-    raise CandidateFault(Outcome.TAMPERED if answer["kind"] in TAMPERING else Outcome.MISMATCH, detail)
+    outcome = Outcome.TAMPERED if answer["kind"] in TAMPERING else Outcome.MISMATCH
+    raise CandidateFault(outcome, f"{answer['detail']} ({where})")
 
 
 def _worse(before: Sequence[OutputCheck], now: Sequence[OutputCheck]) -> tuple[OutputCheck, ...]:

@@ -7,7 +7,7 @@ SCM_RIGHTS. Nothing that arrives is unpickled, evaluated or taken for a verdict:
 a kind, numbers of fixed size and text with a cap. The receiver decides the cap and the deadline; a
 frame that breaks the form raises `ProtocolError`, which the controller books as `tampered`.
 
-Standard library only: all three programs use this file. Not thread-safe; one call at a time.
+Standard library and `types` only: all three programs use this file. Not thread-safe; one call at a time.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
+
+from kevin_cli.types import Watched
 
 MAGIC = b"KVN1"
 HEADER = struct.Struct("<4sHHIQ")
@@ -56,7 +58,9 @@ class Kind(IntEnum):
     LOADED = 8
     """Worker to controller: the candidate's parameters (binary, see `worker/parameters.py`)."""
     DONE = 10
-    """Worker to controller: the request is finished; u64 self-reported nanoseconds."""
+    """Worker to controller: the request is finished; u64 self-reported nanoseconds, or nothing."""
+    WATCHED = 12
+    """Worker to controller: what one watched call did (`pack_watched`)."""
 
 
 class ProtocolError(Exception):
@@ -233,3 +237,24 @@ def unpack_parameters(payload: bytes) -> tuple[ParameterEntry, ...]:
     except (struct.error, UnicodeDecodeError) as error:
         raise ProtocolError("the list of parameters is malformed") from error
     return tuple(entries)
+
+
+# --- what a watched call did ---------------------------------------------------------------------------
+
+WATCHED = struct.Struct("<IIQQ")
+MAX_TOP_CHARS = 400
+
+
+def pack_watched(watched: Watched) -> bytes:
+    """The payload of a WATCHED frame."""
+    numbers = (min(watched.num_own, 2**32 - 1), min(watched.num_torch, 2**32 - 1), watched.own_ns, watched.other_ns)
+    return WATCHED.pack(*numbers) + ", ".join(watched.top)[:MAX_TOP_CHARS].encode(errors="replace")
+
+
+def unpack_watched(payload: bytes) -> Watched:
+    """Read a WATCHED payload. Raises `ProtocolError` when it is too short or its text too long."""
+    if not WATCHED.size <= len(payload) <= WATCHED.size + 4 * MAX_TOP_CHARS:
+        raise ProtocolError("what a watched call did is malformed")
+    num_own, num_torch, own_ns, other_ns = WATCHED.unpack_from(payload)
+    text = payload[WATCHED.size :].decode(errors="replace")
+    return Watched(num_own=num_own, num_torch=num_torch, own_ns=own_ns, other_ns=other_ns, top=(text,) if text else ())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import struct
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,20 +29,26 @@ from kevin_cli.harness.wire import (
     ParameterEntry,
     ProtocolError,
     unpack_parameters,
+    unpack_watched,
 )
-from kevin_cli.types import DeviceKind, Outcome, Task
+from kevin_cli.types import DeviceKind, Outcome, Task, Watched
+
+U64 = struct.Struct("<Q")
 
 READY_TIMEOUT_S = 120.0
 OPEN_TIMEOUT_S = 60.0
 BROKEN = (ChannelClosed, DeadlineExceeded, ProtocolError)
 STEPS = {
     "load": "while it was imported",
+    "construct": "while it was constructed a second time",
     "weights": "while its weights were set",
     "run": "in a call",
+    "run_beside": "in a call on a side stream",
+    "watch": "in a watched call",
     "capture": "while its calls were captured in a CUDA graph",
     "replay": "in a CUDA graph",
 }
-OUTCOMES = {"shape": Outcome.MISMATCH}
+OUTCOMES = {"shape": Outcome.MISMATCH, "overwritten": Outcome.MISMATCH}
 """Every other stage that a worker names is a crash; a worker cannot call anything our fault."""
 
 
@@ -55,6 +62,23 @@ class Surroundings:
     scratch: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """One request's time by the worker's own clock and by ours."""
+
+    reported_ns: int
+    elapsed_ns: int
+    num_calls: int
+
+
+class Raised(CandidateFault):
+    """The candidate raised, and its process says where: `stage` is that process's word for it."""
+
+    def __init__(self, stage: str, text: str) -> None:
+        super().__init__(OUTCOMES.get(stage, Outcome.CRASHED), last_line(text), text)
+        self.stage = stage
+
+
 class WorkerSide:
     """One worker: started, warm, then given one candidate."""
 
@@ -62,6 +86,9 @@ class WorkerSide:
         self._program = program
         self._inbox = inbox
         self._call_timeout_s = call_timeout_s
+        self._construction: dict[str, Any] = {}
+        self.reported: list[Reported] = []
+        """What the worker says about the time of each request; self-reported."""
 
     @classmethod
     async def start(cls, around: Surroundings, call_timeout_s: float) -> WorkerSide:
@@ -107,30 +134,69 @@ class WorkerSide:
             raise InfraError(f"a worker cannot map the arenas: {_fault_text(reply)[1]}")
 
     async def load(self, task: Task, built: Path) -> tuple[ParameterEntry, ...]:
-        """Give it the candidate: a folder with `candidate.py` and its libraries. Answers its parameters."""
-        for path in built.iterdir():
-            await asyncio.to_thread(shutil.copyfile, path, self._inbox / path.name)
-        body = {
-            "op": "load",
-            "candidate": str(self._inbox / "candidate.py"),
-            "build": str(self._inbox),
+        """Give it the candidate: a folder with `candidate.py` and its libraries. Answers its parameters.
+
+        Raises `InfraError` when it cannot be given, `CandidateFault` for what it does then.
+        """
+        try:
+            for path in built.iterdir():
+                await asyncio.to_thread(shutil.copyfile, path, self._inbox / path.name)
+        except OSError as error:
+            raise InfraError(f"a candidate cannot be handed over: {error}", "make room on the disk") from error
+        self._construction = {
             "device": task.contract.device.value,
             "init": asdict(task.init),
             "init_keywords": asdict(task.init_keywords),
             "training": task.training,
         }
+        inbox = {"candidate": str(self._inbox / "candidate.py"), "build": str(self._inbox)}
+        return await self._parameters({"op": "load", **inbox, **self._construction})
+
+    async def construct(self) -> None:
+        """One more instance of the candidate that is loaded; its parameters are those of the first."""
+        await self._parameters({"op": "construct", **self._construction})
+
+    async def _parameters(self, body: Mapping[str, Any]) -> tuple[ParameterEntry, ...]:
         reply = await self._ask(body, Kind.LOADED)
         try:
             return unpack_parameters(reply.frame.payload)
         except ProtocolError as error:
             raise CandidateFault(Outcome.TAMPERED, str(error)) from error
 
-    async def weights(self, pairs: Sequence[tuple[str, str]]) -> None:
-        await self._ask({"op": "weights", "map": [list(pair) for pair in pairs]}, Kind.DONE)
+    async def weights(self, pairs: Sequence[tuple[str, str]], *, instance: int = 0) -> None:
+        await self._ask({"op": "weights", "map": [list(pair) for pair in pairs], "instance": instance}, Kind.DONE)
 
-    async def run(self, slots: Sequence[int]) -> int:
-        """Call it once for each slot; nanoseconds on our clock."""
-        return (await self._ask({"op": "run", "slots": list(slots)}, Kind.DONE)).elapsed_ns
+    async def run(self, slots: Sequence[int], *, instance: int = 0, fixes: Sequence[Any] = ()) -> int:
+        """Call it once for each slot; nanoseconds on our clock.
+
+        `fixes`: values that belong to the inputs from the call on (`ReferenceSide.fixes`).
+        """
+        reply = await self._ask(
+            {"op": "run", "slots": list(slots), "instance": instance, "fixes": list(fixes)}, Kind.DONE
+        )
+        self.reported.append(Reported(reported_ns(reply), reply.elapsed_ns, len(slots)))
+        return reply.elapsed_ns
+
+    async def run_beside(self, slots: Sequence[int], *, instance: int = 0) -> None:
+        """Call it while torch's current stream is not the default one (CUDA)."""
+        await self._ask({"op": "run_beside", "slots": list(slots), "instance": instance}, Kind.DONE)
+
+    async def watch(self, slot: int, *, instance: int, poison: int, profiled: bool) -> Watched:
+        """One call under watch: what it did. Raises `Raised` when it fails there."""
+        body = {"op": "watch", "slot": slot, "instance": instance, "poison": poison, "profiled": profiled}
+        reply = await self._ask(body, Kind.WATCHED)
+        try:
+            return unpack_watched(reply.frame.payload)
+        except ProtocolError as error:
+            raise CandidateFault(Outcome.TAMPERED, str(error)) from error
+
+    @property
+    def is_running(self) -> bool:
+        return self._program.is_running
+
+    def memory_bytes(self) -> int:
+        """What the worker's processes hold of their own, by the kernel's count; 0 when they are gone."""
+        return self._program.private_bytes()
 
     async def capture(self, blocks: Sequence[Sequence[int]]) -> None:
         """Its calls as CUDA graphs. Raises `CandidateFault` when they can't be captured, which is no fault of a
@@ -149,7 +215,7 @@ class WorkerSide:
             if reply.frame.fds:
                 raise ProtocolError("descriptors came with an answer")
             if reply.frame.kind is Kind.FAULT:
-                raise _fault(reply)
+                raise Raised(*_fault_text(reply))
             if reply.frame.kind is not expected:
                 raise ProtocolError(f"{reply.frame.kind.name} instead of {expected.name}")
         except DeadlineExceeded as error:
@@ -184,9 +250,15 @@ def _fault_text(reply: Reply) -> tuple[str, str]:
     return body["stage"], body["text"]
 
 
-def _fault(reply: Reply) -> CandidateFault:
-    stage, text = _fault_text(reply)
-    return CandidateFault(OUTCOMES.get(stage, Outcome.CRASHED), last_line(text), text)
+def reported_ns(reply: Reply) -> int:
+    """The time that a worker says it took. Raises `CandidateFault` when that is longer than it did."""
+    try:
+        (reported,) = U64.unpack(reply.frame.payload)
+    except struct.error as error:
+        raise CandidateFault(Outcome.TAMPERED, "the candidate's process reports no time") from error
+    if reported > reply.elapsed_ns:
+        raise CandidateFault(Outcome.TAMPERED, "the candidate's process reports more time than has passed")
+    return int(reported)
 
 
 class Spare:

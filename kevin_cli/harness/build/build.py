@@ -29,7 +29,8 @@ from kevin_cli.harness.wire import ChannelClosed, DeadlineExceeded, ProtocolErro
 from kevin_cli.records import to_plain
 from kevin_cli.types import BuildReport, DeviceKind, Tree
 
-Status = Literal["built", "no_extension", "failed", "import_failed", "crashed", "timed_out"]
+Status = Literal["built", "no_extension", "failed", "went_on", "import_failed", "crashed", "timed_out"]
+"""`went_on`: an extension does not compile, and the candidate was imported all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +184,9 @@ def _after_crash(session: Session, how: str) -> tuple[Status, str]:
 
 
 def _verdict(session: Session) -> tuple[Status, str]:
-    """A failed compile is a failed build, whatever the candidate made of the exception."""
+    """A failed compile is a failed build, or is named as one that the candidate goes on without."""
+    if session.failures and session.status == "ran" and not session.text:
+        return "went_on", "its extension does not compile, and it goes on without"
     if session.failures:
         return "failed", "the extension does not compile"
     if session.status == "raised":
@@ -194,7 +197,7 @@ def _verdict(session: Session) -> tuple[Status, str]:
 
 
 def _log(session: Session, status: Status) -> str:
-    if status == "failed":
+    if status in ("failed", "went_on"):
         return "\n".join(compiled.log for compiled in session.failures)
     return session.text if status == "import_failed" else ""
 

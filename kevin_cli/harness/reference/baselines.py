@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from kevin_cli.harness.arena import create_arena
+from kevin_cli.harness.arena import Fixes, create_arena
 from kevin_cli.harness.captured import capture, replay
 from kevin_cli.harness.reference.faults import TaskFault, user_code
 from kevin_cli.harness.reference.precision import tf32, tf32_of_convolutions, tf32_of_products
@@ -44,6 +44,7 @@ class Baselines:
         self._subject = subject
         self._calls: dict[str, Call] = {"eager": subject.by_position(subject.module)}
         self._graphs: dict[str, list[torch.cuda.CUDAGraph]] = {}
+        self._inputs = slots.inputs.arena
         self._arguments = [assemble(subject.input_tree, slots.inputs.views(slot)) for slot in range(slots.num_slots)]
         private = create_arena(slots.outputs.arena.num_bytes, str(subject.device))
         private.close_fd()
@@ -68,12 +69,12 @@ class Baselines:
     def available(self) -> list[str]:
         return list(self._calls)
 
-    def run(self, name: str, slots: Sequence[int]) -> None:
+    def run(self, name: str, slots: Sequence[int], fixes: Sequence[tuple[int, int, str]] = ()) -> None:
         """Call once for each slot, in order; `copy` and `none` are the stubs."""
         if name == "none":
             return
         with torch.no_grad(), _setting(name):
-            self._run(name, slots)
+            self._run(name, slots, Fixes(self._inputs, fixes))
         synchronize(self._subject.device)
 
     def capture(self, name: str, blocks: Sequence[Sequence[int]]) -> None:
@@ -84,8 +85,10 @@ class Baselines:
     def replay(self, name: str, block: int) -> None:
         replay(self._graphs[name][block])
 
-    def _run(self, name: str, slots: Sequence[int]) -> None:
+    def _run(self, name: str, slots: Sequence[int], late: Fixes | None = None) -> None:
         for slot in slots:
+            if late is not None:
+                late.apply(slot)
             sources = self._sources if name == "copy" else self._outputs(self._calls[name], slot)
             for place, source in zip(self._places[slot], sources, strict=True):
                 place.copy_(source)

@@ -29,8 +29,14 @@ STRENGTHS: dict[str, tuple[float, ...]] = {
     "offset": (1000.0, 30.0, 4.0),
     "small": (2.0**-10, 2.0**-5),
     "large": (2.0**10, 2.0**5, 4.0),
+    "sparse": (1.0,),
+    "ties": (1.0,),
 }
 STRATA = ("user", *STRENGTHS)
+SPARSE_SHARE = 0.05
+"""Of the elements, that are not zero; in tensors whose domain has zero in it."""
+TIE_STEPS = 4
+"""Different values in one spread of a tensor full of ties."""
 MAX_SPREAD = 1e4
 """In standard deviations: how far a heavy tail may reach."""
 ROW_SUM_ERROR = 1e-2
@@ -96,6 +102,10 @@ def _shape_of(how: Draw, size: int, dtype: torch.dtype, generator: torch.Generat
     if how.stratum == "uniform":
         return (torch.rand(size, generator=generator, device=device, dtype=dtype) - 0.5) * math.sqrt(12)
     values = torch.randn(size, generator=generator, device=device, dtype=dtype)
+    if how.stratum == "sparse":
+        return values * (torch.rand(size, generator=generator, device=device) < SPARSE_SHARE)
+    if how.stratum == "ties":
+        return values.mul_(TIE_STEPS).round_().div_(TIE_STEPS)
     if how.stratum == "heavy":
         tail = torch.randn(size, generator=generator, device=device, dtype=dtype).mul_(how.strength).exp_()
         return values.sign_().mul_(tail).clamp_(-MAX_SPREAD, MAX_SPREAD)
@@ -122,7 +132,11 @@ def _in_domain(values: torch.Tensor, how: Draw, domain: Spec) -> torch.Tensor:
 
 def _in_unit(values: torch.Tensor, how: Draw) -> torch.Tensor:
     """[0, 1]: `small` near 0, `large` and `offset` near 1."""
+    if how.stratum == "sparse":
+        return values.abs_().clamp_(max=1.0)
     values = values.mul_(0.25).add_(0.5).clamp_(0.0, 1.0)
+    if how.stratum == "ties":
+        return values.mul_(TIE_STEPS).round_().div_(TIE_STEPS)
     if how.stratum == "small":
         return values.mul_(how.strength)
     if how.stratum in ("large", "offset"):

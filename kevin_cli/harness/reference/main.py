@@ -15,11 +15,12 @@ import os
 import platform
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from kevin_cli.harness.arena import Fixes
 from kevin_cli.harness.reference import ceilings
 from kevin_cli.harness.reference.baselines import other_tf32
 from kevin_cli.harness.reference.block import BlockChecker
@@ -29,7 +30,7 @@ from kevin_cli.harness.reference.load import load
 from kevin_cli.harness.reference.lower import describe
 from kevin_cli.harness.reference.nulls import show_nulls
 from kevin_cli.harness.reference.numerics import Compared
-from kevin_cli.harness.reference.subject import Subject, synchronize
+from kevin_cli.harness.reference.subject import Subject, same_bytes, synchronize
 from kevin_cli.harness.reference.task import Contents, Task, is_random
 from kevin_cli.harness.steady import Places, keep_freed_memory
 from kevin_cli.harness.wire import CLOCKED, REQUEST_SPIN_S, Channel, ChannelClosed, Frame, Kind
@@ -74,6 +75,10 @@ class Session:
             "draw": self.draw,
             "check": self.check,
             "fill": self.fill,
+            "fix": self.fix,
+            "mutate": self.mutate,
+            "repeat": self.repeat,
+            "check_repeats": self.check_repeats,
             "run": self.run,
             "capture": self.capture,
             "replay": self.replay,
@@ -81,6 +86,7 @@ class Session:
             "baselines": self.baselines,
             "other_tf32": self.other_tf32,
             "probe": self.probe,
+            "used_device_bytes": self.used_device_bytes,
             "ceilings": lambda sizes, precisions: ceilings.measure(self.task.subject.device, sizes, precisions),
         }
         return operations[body["op"]](**arguments), ()
@@ -143,6 +149,41 @@ class Session:
             self._place(slot, Contents(None, seed), self.task.plan.fill(seed, slot))
         return {}
 
+    def fix(self, slots: list[int]) -> Json:
+        """What is released with the clock: [slot, offset, value in hex] for each slot. The device is let alone."""
+        entries = []
+        for slot in dict.fromkeys(slots):
+            if (single := self.task.change_one(slot)) is not None:
+                entries.append([slot, self.task.place_of(slot, single), single.value.hex()])
+        return {"fixes": entries}
+
+    def mutate(self, slot: int) -> Json:
+        """One element of a slot's inputs becomes another, in the same memory, and the output is poisoned again."""
+        single = self.task.change_one(slot)
+        if single is not None:
+            fixes = Fixes(self.task.slots.inputs.arena, [(slot, self.task.place_of(slot, single), single.value.hex())])
+            fixes.apply(slot)
+        self.task.slots.poison(slot)
+        return {"mutated": single is not None}
+
+    def repeat(self, slot: int, slots: list[int]) -> Json:
+        """The inputs of one slot in others too: the same contents at other addresses, under other poisons."""
+        tensors = self.task.master(slot)
+        for other in slots:
+            self._place(other, Contents(tensors), tensors)
+        return {}
+
+    def check_repeats(self, slots: list[int]) -> Json:
+        """Answers to equal inputs, compared bit by bit with the first; each that differs is compared in full."""
+        snapshots = {slot: self.task.slots.snapshot(slot) for slot in slots}
+        first = snapshots[slots[0]]
+        differing = [slot for slot in slots[1:] if not _same_outputs(first, snapshots[slot])]
+        for slot in [slots[0], *differing]:
+            found, answer = self._compare(slot, snapshots[slot])
+            if not answer["passed"]:
+                break
+        return answer | {"num_different": len(differing), "checks": as_checks(found)}
+
     def _place(self, slot: int, contents: Contents, tensors: list[torch.Tensor]) -> None:
         self.task.contents[slot] = contents
         self.task.slots.write_inputs(slot, tensors)
@@ -196,9 +237,9 @@ class Session:
         cuda = self.task.subject.device.type == "cuda"
         return {"suffixes": other_tf32(products=products, convolutions=convolutions) if cuda else []}
 
-    def run(self, baseline: str, slots: list[int]) -> Json:
+    def run(self, baseline: str, slots: list[int], fixes: Sequence[tuple[int, int, str]] = ()) -> Json:
         self._places.settle()
-        self.task.baselines.run(baseline, slots)
+        self.task.baselines.run(baseline, slots, fixes)
         return {}
 
     def capture(self, baseline: str, blocks: list[list[int]]) -> Json:
@@ -221,10 +262,21 @@ class Session:
         name = torch.cuda.get_device_name(device) if cuda else _cpu_name()
         return {"device_name": name, "versions": versions, "device_id": _gpu_id(device) if cuda else ""}
 
+    def used_device_bytes(self) -> Json:
+        device = self.task.subject.device
+        if device.type != "cuda":
+            return {"used_bytes": 0}
+        free, total = torch.cuda.mem_get_info(device)
+        return {"used_bytes": total - free}
+
 
 def _gpu_id(device: torch.device) -> str:
     """As NVML knows it: `GPU-…`."""
     return f"GPU-{torch.cuda.get_device_properties(device).uuid}"
+
+
+def _same_outputs(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
+    return all(same_bytes(x.view(-1), y.view(-1)) for x, y in zip(a, b, strict=True))
 
 
 def _cpu_name() -> str:

@@ -52,6 +52,10 @@ class Side:
         slots = range(self.num_slots)
         return [[slot * self.slot_bytes + place.offset for slot in slots] for place in self.places]
 
+    def offset(self, slot: int, index: int) -> int:
+        """Of one tensor in one slot, in bytes from the start of the arena."""
+        return slot * self.slot_bytes + self.places[index].offset
+
     def views(self, slot: int, arena: Arena | None = None) -> list[torch.Tensor]:
         """The tensors of one slot, in this arena or in another of the same layout."""
         start = slot * self.slot_bytes

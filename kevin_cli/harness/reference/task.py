@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,8 +12,9 @@ import torch
 from kevin_cli.harness.reference.baselines import Baselines
 from kevin_cli.harness.reference.check import Checker, first_failure
 from kevin_cli.harness.reference.plan import InputPlan
+from kevin_cli.harness.reference.single import Single, single_element
 from kevin_cli.harness.reference.slots import Slots, open_slots
-from kevin_cli.harness.reference.subject import Subject, same_bytes
+from kevin_cli.harness.reference.subject import Subject, flat, same_bytes
 from kevin_cli.harness.reference.weights import Weights
 
 
@@ -23,6 +24,8 @@ class Contents:
 
     kept: list[torch.Tensor] | None
     fill_seed: int = 0
+    changed: list[Single] = field(default_factory=list)
+    """Single elements that a bulk fill was changed in afterwards."""
 
 
 class Task:
@@ -66,7 +69,34 @@ class Task:
     def master(self, slot: int) -> list[torch.Tensor]:
         """The inputs that the slot was given, from our own memory."""
         contents = self.contents[slot]
-        return self.plan.fill(contents.fill_seed, slot) if contents.kept is None else contents.kept
+        if contents.kept is not None:
+            return contents.kept
+        tensors = self.plan.fill(contents.fill_seed, slot)
+        for single in contents.changed:
+            _write(tensors, single)
+        return tensors
+
+    def change_one(self, slot: int) -> Single | None:
+        """A secret new value for one element of a slot's inputs, in our own memory only; the slot still has the old.
+
+        `None`: every input of this task hangs together, so that no element may change on its own.
+        """
+        single = single_element(self.subject.input_specs, self.plan.structured)
+        contents = self.contents[slot]
+        if single is not None and contents.kept is not None:
+            _write(contents.kept, single)
+        elif single is not None:
+            contents.changed.append(single)
+        return single
+
+    def place_of(self, slot: int, single: Single) -> int:
+        """Its offset in the inputs arena, in bytes."""
+        return self.slots.inputs.offset(slot, single.tensor) + single.element * len(single.value)
+
+
+def _write(tensors: list[torch.Tensor], single: Single) -> None:
+    element = flat(tensors[single.tensor])[single.element : single.element + 1]
+    element.view(torch.uint8).copy_(torch.tensor(list(single.value), dtype=torch.uint8))
 
 
 def _affordable_bytes(device: torch.device) -> int:

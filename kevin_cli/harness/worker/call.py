@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from kevin_cli.harness.arena import Arena, Fixes
 from kevin_cli.harness.captured import capture, replay
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
@@ -83,20 +84,26 @@ class Caller:
         arguments: Sequence[tuple[Any, ...]],
         outputs: dict[str, Any],
         places: Sequence[Sequence[torch.Tensor]],
+        shared: Sequence[Arena],
     ) -> None:
-        """`arguments[slot]` are forward's arguments, `places[slot][i]` is where output i goes."""
+        """`arguments[slot]` are forward's arguments, `places[slot][i]` is where output i goes, `shared` all arenas."""
         self.model = model
-        self._arguments = arguments
-        self._outputs = outputs
-        self._places = places
+        self.arguments = arguments
+        self.inputs, self._outputs_arena = shared
+        self.outputs = outputs
+        self.places = places
         self._graphs: list[torch.cuda.CUDAGraph] = []
 
-    def run(self, slots: Sequence[int]) -> None:
-        """Call once for each slot, in order, and copy the results out before the next call."""
+    def run(self, slots: Sequence[int], fixes: Sequence[tuple[int, int, str]] = ()) -> None:
+        """Call once for each slot, in order, and copy the results out before the next call.
+
+        `fixes` are values that the inputs get just before their call (`arena.Fixes`).
+        """
+        late = Fixes(self.inputs, fixes)
         with torch.no_grad():
-            self._run(slots)
-        if torch.cuda.is_initialized():
-            torch.cuda.synchronize()
+            self._run(slots, late)
+        if _CUDA_IS_UP():
+            _SYNCHRONIZE()
 
     def capture(self, blocks: Sequence[Sequence[int]]) -> None:
         """The same calls as CUDA graphs, one for each block of slots. Raises what capturing raises."""
@@ -106,12 +113,35 @@ class Caller:
         """The calls of one captured block, on whatever the slots hold now."""
         replay(self._graphs[block])
 
-    def _run(self, slots: Sequence[int]) -> None:
+    def _run(self, slots: Sequence[int], late: Fixes | None = None) -> None:
         for slot in slots:
-            self._store(slot, self.model(*self._arguments[slot]))
+            if late is not None:
+                late.apply(slot)
+            self.store(slot, self.model(*self.arguments[slot]))
 
-    def _store(self, slot: int, result: Any) -> None:
-        places = self._places[slot]
-        for index, tensor in flatten(self._outputs, result):
-            check_form(tensor, places[index], index)
-            places[index].copy_(tensor)
+    def store(self, slot: int, result: Any) -> None:
+        """Check the form of a result and copy it to its places."""
+        if _NUM_DISPATCH_MODES():
+            raise WrongForm("forward leaves a mode of torch's behind that changes later operations")
+        places = self.places[slot]
+        with _NO_FUNCTION_MODES():
+            for index, tensor in flatten(self.outputs, result):
+                check_form(tensor, places[index], index)
+                self._check_own(tensor, index)
+                _COPY(places[index], tensor)
+
+    def _check_own(self, tensor: torch.Tensor, index: int) -> None:
+        """A result that lies where the copy is to go would save the copy that every side is charged with."""
+        start = _ADDRESS(self._outputs_arena.bytes_tensor)
+        if start <= _ADDRESS(tensor) < start + self._outputs_arena.num_bytes:
+            raise WrongForm(f"output {index} lies in the judge's own memory")
+
+
+# What is needed after a candidate has run is bound before it is there: replacing torch's functions or methods in
+# Python changes nothing here. It is a hurdle and no proof; what counts is what lies in the output arena.
+_COPY = torch.Tensor.copy_
+_ADDRESS = torch.Tensor.data_ptr
+_CUDA_IS_UP = torch.cuda.is_initialized
+_SYNCHRONIZE = torch.cuda.synchronize
+_NUM_DISPATCH_MODES = torch._C._len_torch_dispatch_stack
+_NO_FUNCTION_MODES = torch._C.DisableTorchFunction

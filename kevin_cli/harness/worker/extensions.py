@@ -40,6 +40,16 @@ class Libraries:
             self.loaded[extension.key] = self._load(extension.key, self.entries[extension.key])
         return self.loaded[extension.key]
 
+    @property
+    def modules(self) -> list[ModuleType]:
+        """Those that the candidate has asked for."""
+        return [module for module in self.loaded.values() if module is not None]
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files of all finished extensions."""
+        return [self.directory / entry["library"] for entry in self.entries.values()]
+
     def _load(self, key: str, entry: dict[str, Any]) -> ModuleType | None:
         path = self.directory / entry["library"]
         if not entry["module"]:
@@ -74,7 +84,7 @@ def load_stock(path: Path, name: str) -> ModuleType:
     return module
 
 
-def install(directory: Path) -> None:
+def install(directory: Path) -> Libraries:
     """Make torch's `load_inline` and `load` resolve to what `directory` holds."""
     cpp_extension = torch_cpp_extension()
 
@@ -88,3 +98,4 @@ def install(directory: Path) -> None:
 
     cpp_extension.load_inline = load_inline
     cpp_extension.load = load
+    return libraries

@@ -18,6 +18,8 @@ import struct
 import sys
 import time
 import traceback
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -35,11 +37,14 @@ from kevin_cli.harness.wire import (
     Frame,
     Kind,
     pack_parameters,
+    pack_watched,
 )
 from kevin_cli.harness.worker import extensions
 from kevin_cli.harness.worker.call import Caller, WrongForm, assemble
+from kevin_cli.harness.worker.extensions import Libraries
 from kevin_cli.harness.worker.parameters import copy_weights, list_parameters
 from kevin_cli.harness.worker.slots import Opened
+from kevin_cli.harness.worker.watch import Overwritten, device_shares, watched_call
 
 PR_SET_PDEATHSIG = 1
 FAULT_CAP = 60_000
@@ -53,7 +58,9 @@ class Session:
         self.stage = "internal"
         self._places = Places()
         self._opened: Opened | None = None
-        self._caller: Caller | None = None
+        self._module: ModuleType | None = None
+        self._libraries: Libraries | None = None
+        self._callers: list[Caller] = []
 
     def open(self, body: dict[str, Any], fds: tuple[int, ...]) -> bytes:
         """Map the arenas. No code of a candidate has run yet: what fails here is a fault of ours.
@@ -67,28 +74,35 @@ class Session:
 
     def load(self, body: dict[str, Any]) -> bytes:
         """Import and construct the candidate; answers the list of its parameters."""
-        assert self._opened is not None
         self.stage = "import"
-        extensions.install(Path(body["build"]))
-        module = _import_file(Path(body["candidate"]))
+        self._libraries = extensions.install(Path(body["build"]))
+        self._module = _import_file(Path(body["candidate"]))
+        return self.construct(body)
+
+    def construct(self, body: dict[str, Any]) -> bytes:
+        """One more instance beside those that are there; the first is the one that is timed."""
+        assert self._opened is not None
+        assert self._module is not None
         self.stage = "construct"
-        model = _construct(module, body)
+        model = _construct(self._module, body)
         entries = pack_parameters(list_parameters(model))
         model = model.to(body["device"]).train(body["training"])
-        self._caller = Caller(model, self._opened.arguments, self._opened.outputs, self._opened.places)
+        opened = self._opened
+        self._callers.append(Caller(model, opened.arguments, opened.outputs, opened.places, opened.arenas))
         return entries
 
-    def weights(self, pairs: list[tuple[str, str]]) -> bytes:
+    def weights(self, pairs: list[tuple[str, str]], instance: int) -> bytes:
         self.stage = "weights"
         assert self._opened is not None
-        copy_weights(self._loaded().model, pairs, self._opened.weights)
+        copy_weights(self._loaded(instance).model, pairs, self._opened.weights)
         return b""
 
-    def run(self, slots: list[int]) -> bytes:
+    def run(self, slots: list[int], instance: int, fixes: list[tuple[int, int, str]]) -> bytes:
+        """Call once for each slot; answers the nanoseconds that it took by this process's clock."""
         self.stage = "call"
         self._places.settle()
         start = time.perf_counter_ns()
-        self._loaded().run(slots)
+        self._loaded(instance).run(slots, fixes)
         return struct.pack("<Q", time.perf_counter_ns() - start)
 
     def capture(self, blocks: list[list[int]]) -> bytes:
@@ -102,10 +116,31 @@ class Session:
         self._loaded().replay(block)
         return b""
 
-    def _loaded(self) -> Caller:
-        if self._caller is None:
+    def run_beside(self, slots: list[int], instance: int) -> bytes:
+        """The same while another stream than the default one is torch's current stream."""
+        self.stage = "side stream"
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            self._loaded(instance).run(slots)
+        return b""
+
+    def watch(self, slot: int, instance: int, poison: int, profiled: bool) -> bytes:
+        """One call under watch; where it fails only because it is watched, nothing is said about it."""
+        self.stage = "watched call"
+        caller, libraries = self._loaded(instance), self._libraries
+        assert libraries is not None
+        call = partial(caller.model, *caller.arguments[slot])
+        result, seen = watched_call(call, libraries.modules, poison)
+        caller.store(slot, result)
+        if profiled:
+            own_ns, other_ns, top = device_shares(call, libraries.paths)
+            seen = replace(seen, own_ns=own_ns, other_ns=other_ns, top=top or seen.top)
+        return pack_watched(seen)
+
+    def _loaded(self, instance: int = 0) -> Caller:
+        if instance >= len(self._callers):
             raise RuntimeError("nothing is loaded yet")
-        return self._caller
+        return self._callers[instance]
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -134,22 +169,28 @@ def _handle(session: Session, frame: Frame) -> tuple[Kind, bytes]:
         return Kind.DONE, session.open(body, frame.fds)
     if body["op"] == "load":
         return Kind.LOADED, session.load(body)
+    if body["op"] == "construct":
+        return Kind.LOADED, session.construct(body)
     if body["op"] == "weights":
-        return Kind.DONE, session.weights(body["map"])
+        return Kind.DONE, session.weights(body["map"], body["instance"])
     if body["op"] == "run":
-        return Kind.DONE, session.run(body["slots"])
+        return Kind.DONE, session.run(body["slots"], body["instance"], body["fixes"])
     if body["op"] == "capture":
         return Kind.DONE, session.capture(body["blocks"])
     if body["op"] == "replay":
         return Kind.DONE, session.replay(body["block"])
+    if body["op"] == "run_beside":
+        return Kind.DONE, session.run_beside(body["slots"], body["instance"])
+    if body["op"] == "watch":
+        return Kind.WATCHED, session.watch(body["slot"], body["instance"], body["poison"], body["profiled"])
     raise ValueError(f"unknown request {body['op']!r}")
 
 
 def _describe(error: BaseException, stage: str) -> bytes:
     """The fault as the feedback will show it: the candidate's own frames, then the error."""
-    stage = "shape" if isinstance(error, WrongForm) else stage
+    stage = "shape" if isinstance(error, WrongForm) else "overwritten" if isinstance(error, Overwritten) else stage
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith("candidate.py")]
-    lines = [] if stage == "shape" else traceback.format_list(frames)
+    lines = [] if stage in ("shape", "overwritten") else traceback.format_list(frames)
     text = "".join([*lines, *traceback.format_exception_only(error)])
     return json.dumps({"stage": stage, "text": text[-FAULT_CAP:]}).encode()
 

@@ -23,6 +23,7 @@ class Opened:
         inputs = open_arena(fds[0], layout["inputs"]["num_bytes"], device, writable=True)
         outputs = open_arena(fds[1], layout["outputs"]["num_bytes"], device, writable=True)
         weights = open_arena(fds[2], layout["weights"]["num_bytes"], device, writable=False)
+        self.arenas = (inputs, outputs)
         num_slots = layout["num_slots"]
         leaves = _by_slot(inputs, layout["inputs"]["tensors"], body["input_specs"], num_slots)
         self.arguments = [assemble(body["inputs"], slot) for slot in leaves]
