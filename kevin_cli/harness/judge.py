@@ -387,9 +387,7 @@ class LocalJudge:
             self._spare.prepare()  # it only imports meanwhile; the device it meets when it is given memory
         try:
             habits = Habits(task=case.task, rules=self._settings.rules)
-            return await examine(
-                self._opened, worker, built, plan, case.findings, habits, case.tell, final=case.final
-            )
+            return await examine(self._opened, worker, built, plan, case.findings, habits, case.tell, final=case.final)
         finally:
             await worker.stop()
             self._spare.prepare()

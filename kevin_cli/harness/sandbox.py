@@ -1,21 +1,25 @@
-"""How candidates are contained: bubblewrap where it really works, else plain limited processes.
+"""How candidates are contained: bubblewrap where it really works, else Landlock, else plain limited processes.
 
 `Sandbox.find` tries the way out by running something in it; nothing is believed because it is
 installed. Inside bubblewrap a program has its own process, network, IPC and mount namespaces, no
 capabilities, a read-only root, empty /tmp, /run and home folders, and does not see the user's target
-nor kevin's own folders, except what is named readable. The level that was reached, and why it is not
-a stronger one, belongs in every report.
+nor kevin's own folders, except what is named readable. Under Landlock it reads system folders and what is
+named readable, writes to its own folder, and has no TCP. At every level `confine.py` sets limits and filters
+system calls. The level that was reached, and why it is not a stronger one, belongs in every report.
 
-Not promised: protection against holes in the kernel or in the GPU driver, whose device nodes a
-candidate needs. Without bubblewrap a candidate can read and write whatever the user can.
+Not promised: protection against holes in the kernel or in the GPU driver, whose device nodes a candidate
+needs. At the weakest level a candidate can read and write whatever the user can.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,8 +32,7 @@ NAMESPACES = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop
 EMPTY_FOLDERS = ("/tmp", "/run", "/root", "/home")
 GPU_NODES = ("nvidia*", "nvidia-caps/*", "dxg")
 SCRATCH_BYTES = str(4 << 30)
-LIMITS = 'ulimit -c 0; ulimit -f 16777216; exec "$@"'
-"""No core dumps, files up to 8 GiB. Never a limit on address space: CUDA reserves far more than it uses."""
+CONFINE = Path(__file__).resolve().with_name("confine.py")
 KEPT_VARIABLES = (
     *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "CC", "CXX"),
     *("CUDA_HOME", "CUDA_PATH", "CUDACXX", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"),
@@ -85,7 +88,10 @@ class Sandbox:
                 return found
             reasons.append(reason)
         note = "; ".join(reasons) or "bubblewrap is not installed (pip install 'kevin-cli[sandbox]')"
-        return cls(level=Isolation.PROCESS, note=note)
+        confined = cls(level=Isolation.LANDLOCK, note=note)
+        if not (reason := confined._failure()):
+            return confined
+        return cls(level=Isolation.PROCESS, note=f"{note}; {reason}")
 
     def around(self, *, hidden: Sequence[Path] = (), readable: Sequence[Path] = ()) -> Sandbox:
         """The same, with more hidden and more readable."""
@@ -109,14 +115,20 @@ class Sandbox:
 
     def wrap(self, *, readable: Sequence[Path] = (), writable: Sequence[Path] = (), gpu: bool = False) -> list[str]:
         """What is put before an argument vector."""
-        limits = ["/bin/sh", "-c", LIMITS, "kevin"]
+        order = {
+            "way": self.level.value,
+            "readable": [str(path) for path in (*self.readable, *readable)],
+            "writable": [str(path) for path in writable],
+            "gpu": gpu,
+        }
+        confine = [sys.executable, "-I", "-S", str(CONFINE), json.dumps(order), "--"]
         if self.level is not Isolation.BUBBLEWRAP:
-            return limits
+            return confine
         mounts = self._mounts((*self.readable, *readable), writable)
         options = [part for mount in mounts for part in mount.arguments()]
         devices = [part for node in _gpu_nodes() for part in ("--dev-bind", node, node)] if gpu else []
         root = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", *devices]
-        return [self.bwrap, *NAMESPACES, *root, *options, "--chdir", "/tmp", "--", *limits]
+        return [*confine, self.bwrap, *NAMESPACES, *root, *options, "--chdir", "/tmp", "--"]
 
     def environment(self, home: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
         """An allow-list of variables, with a home and a scratch folder of the program's own."""
@@ -138,20 +150,19 @@ class Sandbox:
         return sorted(set(mounts), key=lambda mount: (len(mount.path.parts), str(mount.path), mount.rank))
 
     def _failure(self) -> str:
-        """Run something; one line when it does not work."""
-        try:
-            done = subprocess.run(
-                [*self.wrap(), "/bin/sh", "-c", "echo contained"],
-                capture_output=True,
-                text=True,
-                timeout=PROBE_TIMEOUT_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return f"{self.bwrap}: {error}"
-        if done.returncode == 0 and done.stdout.strip() == "contained":
+        """Run something that must not see a file of ours; one line when it does not work."""
+        name = self.bwrap or self.level.value
+        with tempfile.TemporaryDirectory() as folder:
+            secret = Path(folder) / "secret"
+            secret.write_text("seen")
+            argv = [*self.wrap(), "/bin/sh", "-c", f"echo contained; cat {secret} 2>/dev/null"]
+            try:
+                done = subprocess.run(argv, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False)
+            except (OSError, subprocess.TimeoutExpired) as error:
+                return f"{name}: {error}"
+        if done.stdout.strip() == "contained":
             return ""
-        return f"{self.bwrap}: {(done.stderr.strip().splitlines() or ['does not run'])[-1]}"
+        return f"{name}: {(done.stderr.strip().splitlines() or ['does not hide files'])[-1]}"
 
 
 def _lies_in(path: Path, folders: Sequence[Path]) -> bool:

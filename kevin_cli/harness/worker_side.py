@@ -31,7 +31,7 @@ from kevin_cli.harness.wire import (
     unpack_parameters,
     unpack_watched,
 )
-from kevin_cli.types import DeviceKind, Outcome, Task, Watched
+from kevin_cli.types import DeviceKind, Isolation, Outcome, Task, Watched
 
 U64 = struct.Struct("<Q")
 
@@ -238,7 +238,9 @@ def _launch(around: Surroundings, home: Path, inbox: Path) -> Launch:
     if around.device is DeviceKind.CPU:
         env["CUDA_VISIBLE_DEVICES"] = ""
     on_gpu = around.device is DeviceKind.CUDA
-    wrap = around.sandbox.wrap(readable=[inbox], gpu=on_gpu)
+    # Inside bubblewrap a private /tmp is the home; elsewhere it has to be a folder of its own.
+    own = () if around.sandbox.level is Isolation.BUBBLEWRAP else (home,)
+    wrap = around.sandbox.wrap(readable=[inbox], writable=own, gpu=on_gpu)
     return Launch(program="worker", python=around.python, env=env, cwd=home, wrap=wrap, spins=may_spin(around.device))
 
 
