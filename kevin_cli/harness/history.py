@@ -35,6 +35,7 @@ TWIN_BYTES = {DeviceKind.CPU: 512 << 20, DeviceKind.CUDA: 4 << 30}
 OWN_SHARE = 0.9
 """Of the device time, for the rules `kernels`."""
 DEFAULT_STREAM_ONLY = "right on torch's default stream only"
+NOT_FINITE = "NaN or infinity in the inputs does not come out as the module's"
 NO_KERNEL = "none of its own kernels ran"
 
 
@@ -44,6 +45,7 @@ class Habits:
 
     task: Task
     rules: Rules
+    nans_must_pass: bool = False
 
     @property
     def weight_bytes(self) -> int:
@@ -66,6 +68,7 @@ async def run_history(state: Pass, habits: Habits) -> None:
     twin = await _second_instance(state, habits)
     await _watch(state, habits, twin)
     await _after_the_other(state, twin)
+    await _special_values(state, habits)
     await _side_stream(state, habits)
     await _soak(state, habits)
 
@@ -159,6 +162,18 @@ async def _after_the_other(state: Pass, twin: int) -> None:
     slot = await state.draw()
     await state.worker.run([slot])
     await state.check(slot, "after another instance with other weights had run")
+
+
+async def _special_values(state: Pass, habits: Habits) -> None:
+    """A few NaN, infinities and negative zeros. The user's inputs have none, so that is told and no fault by itself."""
+    slot = await state.draw("special")
+    await state.worker.run([slot])
+    try:
+        raise_if_failed(await state.reference.check(slot), "on inputs with NaN and infinities")
+    except CandidateFault as fault:
+        if habits.nans_must_pass or fault.outcome is not Outcome.MISMATCH:
+            raise
+        state.notes.append(f"{NOT_FINITE}: {fault.detail}")
 
 
 async def _side_stream(state: Pass, habits: Habits) -> None:

@@ -89,6 +89,10 @@ class JudgeSettings:
     """Held while something is measured: a model on the same device is silent then."""
     hidden: tuple[Path, ...] = ()
     """Folders that no candidate may see beside the target's own: the directory of the run."""
+    timing_budget_s: float | None = None
+    """For the timed blocks of one process beyond the minimum of rounds; `None`: as usual on the device."""
+    nans_must_pass: bool = False
+    """Whether NaN and infinities in inputs must come out as the module's, though the user's inputs have none."""
 
 
 def _ignore(stage: Stage) -> None:
@@ -381,12 +385,13 @@ class LocalJudge:
         assert self._spare is not None
         assert self._opened is not None
         plan = self._opened.plan
+        plan = replace(plan, budget_s=self._settings.timing_budget_s)
         plan = replace(plan, min_rounds=FINAL_MIN_ROUNDS) if case.final else plan
         worker = await self._spare.take()
         if self._settings.device is DeviceKind.CUDA:
             self._spare.prepare()  # it only imports meanwhile; the device it meets when it is given memory
         try:
-            habits = Habits(task=case.task, rules=self._settings.rules)
+            habits = Habits(task=case.task, rules=self._settings.rules, nans_must_pass=self._settings.nans_must_pass)
             return await examine(self._opened, worker, built, plan, case.findings, habits, case.tell, final=case.final)
         finally:
             await worker.stop()

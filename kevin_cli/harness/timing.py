@@ -108,6 +108,8 @@ class Plan:
     fixed: Fixed | None = None
     stub: Run | None = None
     """What is taken off every side; by default the reference's copy of the outputs."""
+    budget_s: float | None = None
+    """After the minimum of rounds, none begins when so much time has gone; `None`: as usual on this device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,8 @@ def _enough(raw_us: Samples, sides: Sequence[Side], plan: Plan, elapsed_s: float
     num_rounds = len(raw_us[STUB])
     if num_rounds < plan.min_rounds:
         return False
-    if num_rounds >= plan.max_rounds or elapsed_s > TIME_BUDGET_S[plan.device]:
+    budget_s = TIME_BUDGET_S[plan.device] if plan.budget_s is None else plan.budget_s
+    if num_rounds >= plan.max_rounds or elapsed_s > budget_s:
         return True
     *others, last = (raw_us[side.name] for side in sides)
     return all(_half_width(other, last) < TARGET_HALF_WIDTH for other in others)

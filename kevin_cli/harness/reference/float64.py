@@ -74,8 +74,9 @@ class Reference64:
         module = self._copy(device, torch.float64)
         raised = [_raise_tensor(clone(tensor, device), torch.float64) for tensor in inputs]
         self._subject.restore_state(module)
-        with _default_dtype(torch.float64), RedirectCasts() as redirect:
-            outputs = self._subject.call(module, raised)
+        redirect = RedirectCasts()
+        with _default_dtype(torch.float64):
+            outputs = self._subject.call(module, raised, mode=redirect)
         self._must_fit(outputs)
         return HighPrecision(outputs, f"{how}, casts redirected" if redirect.redirected else how)
 

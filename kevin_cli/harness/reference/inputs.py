@@ -31,8 +31,11 @@ STRENGTHS: dict[str, tuple[float, ...]] = {
     "large": (2.0**10, 2.0**5, 4.0),
     "sparse": (1.0,),
     "ties": (1.0,),
+    "special": (1.0,),
 }
 STRATA = ("user", *STRENGTHS)
+SPECIAL = (math.nan, math.inf, -math.inf, -0.0)
+NUM_SPECIAL = 4
 SPARSE_SHARE = 0.05
 """Of the elements, that are not zero; in tensors whose domain has zero in it."""
 TIE_STEPS = 4
@@ -69,7 +72,19 @@ def draw(subject: Subject, how: Draw, structured: Sequence[bool]) -> list[torch.
     for index, spec in enumerate(subject.input_specs):
         if not structured[index]:
             tensors[index] = _redraw(spec, how, generator)
+            if how.stratum == "special":
+                _plant_special(tensors[index], how.seed + index)
     return tensors
+
+
+def _plant_special(tensor: torch.Tensor, seed: int) -> None:
+    """A few values that are no ordinary numbers, at secret places of a floating tensor of any sign."""
+    if not tensor.is_floating_point() or tensor.element_size() < 2 or tensor.numel() < 16 * NUM_SPECIAL:
+        return
+    generator = torch.Generator().manual_seed(seed)
+    values = flat(tensor)
+    places = torch.randint(0, len(values), (NUM_SPECIAL,), generator=generator).to(values.device)
+    values[places] = torch.tensor(SPECIAL, dtype=values.dtype, device=values.device)
 
 
 def _redraw(spec: Spec, how: Draw, generator: torch.Generator) -> torch.Tensor:

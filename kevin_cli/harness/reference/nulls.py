@@ -35,7 +35,7 @@ class Shown:
 def show_nulls(subject: Subject, checker: Checker, plan: InputPlan, seed: int) -> Shown:
     """Show every null on the user's inputs, and those that pass on the other strata too."""
     results: dict[str, bool] = {}
-    for stratum in plan.strata:
+    for stratum in (name for name in plan.strata if name != "special"):
         if stratum != "user" and not any(results.values()):
             break
         answer = checker.answer(plan.draw(plan.how(seed, stratum)))
@@ -60,6 +60,8 @@ def _nulls(subject: Subject, answer: Answer, stale: Outputs) -> Iterator[tuple[s
     if any(tensor.is_floating_point() for tensor in own):
         yield "nan", [torch.full_like(t, torch.nan) if t.is_floating_point() else t.clone() for t in own]
     yield "mean of the output", [_mean(tensor) for tensor in own]
+    if not _same(permuted := [_permuted(tensor) for tensor in own], own):
+        yield "rows in another order", permuted
     yield "output for other inputs", stale
     for index, tensor in enumerate(answer.inputs):
         echo = _echo(tensor, own)
@@ -67,6 +69,7 @@ def _nulls(subject: Subject, answer: Answer, stale: Outputs) -> Iterator[tuple[s
             yield f"input {index} returned", echo
     for name, outputs in (
         ("last row of zeros", [_without_last(t) for t in own]),
+        ("last column of zeros", [_without_last_column(t) for t in own]),
         ("truncated", _truncated(subject, answer)),
     ):
         if not _same(outputs, own):
@@ -95,6 +98,19 @@ def _without_last(tensor: torch.Tensor) -> torch.Tensor:
     rows = changed if changed.dim() > 1 and changed.shape[0] > 1 else changed.view(-1)
     rows[-1] = 0
     return changed
+
+
+def _without_last_column(tensor: torch.Tensor) -> torch.Tensor:
+    changed = tensor.clone(memory_format=torch.contiguous_format)
+    if changed.dim() > 0 and changed.numel():
+        changed[..., -1] = 0
+    return changed
+
+
+def _permuted(tensor: torch.Tensor) -> torch.Tensor:
+    """Every row, or element of a single one, in the place of its neighbour."""
+    rows = tensor if tensor.dim() > 1 and tensor.shape[0] > 1 else tensor.reshape(-1)
+    return rows.roll(1, 0).reshape(tensor.shape).contiguous()
 
 
 def _truncated(subject: Subject, answer: Answer) -> Outputs:

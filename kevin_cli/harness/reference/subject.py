@@ -8,6 +8,7 @@ own). TF32 is left as the user's file set it: the module's own error is the erro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,17 @@ class Subject:
         self.restore_state(self.module)
         return self.call(self.module, [clone(tensor) for tensor in inputs], seed=seed)
 
-    def call(self, module: nn.Module, inputs: Sequence[torch.Tensor], *, seed: int = RUN_SEED) -> list[torch.Tensor]:
-        """The same with a copy of the module, as it is; `inputs` may be written to."""
+    def call(
+        self,
+        module: nn.Module,
+        inputs: Sequence[torch.Tensor],
+        *,
+        seed: int = RUN_SEED,
+        mode: AbstractContextManager[Any] | None = None,
+    ) -> list[torch.Tensor]:
+        """The same with a copy of the module, as it is; `inputs` may be written to. `mode` is on in forward only."""
         torch.manual_seed(seed)
-        with user_code("forward", self.path, where="reference"), torch.no_grad():
+        with user_code("forward", self.path, where="reference"), torch.no_grad(), mode or nullcontext():
             result = invoke(module, assemble(self.input_tree, inputs), self.keyword_names)
             synchronize(self.device)
         return flatten(self.output_tree, result)

@@ -14,6 +14,7 @@ import torch
 
 from kevin_cli.harness.arena import Arena, Fixes
 from kevin_cli.harness.captured import capture, replay
+from kevin_cli.harness.worker.launches import raise_last_error
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
@@ -104,6 +105,7 @@ class Caller:
             self._run(slots, late)
         if _CUDA_IS_UP():
             _SYNCHRONIZE()
+            raise_last_error()
 
     def capture(self, blocks: Sequence[Sequence[int]]) -> None:
         """The same calls as CUDA graphs, one for each block of slots. Raises what capturing raises."""
