@@ -94,10 +94,15 @@ def baseline_side(reference: ReferenceSide, name: str, shown: str = "") -> Side:
 
 
 def late_run(reference: ReferenceSide, worker: WorkerSide) -> Run:
-    """A worker's timed run: one element of each slot's inputs gets its value only then."""
+    """A worker's timed run: one element of each slot's inputs gets its value only then, and it rests otherwise."""
 
     async def run(slots: Sequence[int]) -> int:
-        return await worker.run(slots, fixes=await reference.fixes(slots))
+        fixes = await reference.fixes(slots)
+        worker.thaw()
+        try:
+            return await worker.run(slots, fixes=fixes)
+        finally:
+            worker.freeze()
 
     return run
 

@@ -72,6 +72,7 @@ class Program:
         self._process = process
         self._channel = channel
         self._stopped = False
+        self._frozen: list[int] = []
         self._printed = asyncio.create_task(read_capped(process.stdout, PRINTED_CAP_BYTES))
 
     @classmethod
@@ -137,6 +138,21 @@ class Program:
             await asyncio.wait_for(self._printed, GRACE_S)
         self._channel.close()
 
+    def freeze(self) -> None:
+        """Stop it and everything that it started, until `thaw`: what is not asked for anything computes nothing."""
+        found: list[int] = []
+        while new := [pid for pid in _family(self._process.pid) if pid not in found]:
+            for pid in new:
+                _signal(pid, signal.SIGSTOP)
+            found += new
+        self._frozen = found
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        for pid in self._frozen:
+            _signal(pid, signal.SIGCONT)
+        self._frozen = []
+
     def private_bytes(self) -> int:
         """Memory of it and everything that it started, without what is shared with others."""
         total = 0
@@ -171,6 +187,21 @@ class Program:
 def may_spin(device: DeviceKind) -> bool:
     """On a GPU target with cores to spare. On a CPU target the cores are what is measured."""
     return device is DeviceKind.CUDA and len(os.sched_getaffinity(0)) >= MIN_SPIN_CORES
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all that descend from it, by the kernel's own lists."""
+    found = [pid]
+    for known in found:
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{known}/task").iterdir():
+                found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
 
 
 def describe_exit(code: int) -> str:

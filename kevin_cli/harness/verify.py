@@ -27,7 +27,7 @@ from kevin_cli.types import Outcome, OutputCheck, Watched
 
 SEED_BITS = 48
 USER = "user"
-VALUE_STRATA = ("normal", "uniform", "heavy", "offset", "small", "large", "sparse", "ties")
+VALUE_STRATA = ("normal", "uniform", "heavy", "offset", "small", "large", "sparse", "ties", "outliers")
 NUM_MUTATIONS = 2
 TAMPERING = ("redzone", "inputs")
 """Kinds of failed checks which say that memory was changed that a candidate must not touch."""

@@ -190,6 +190,13 @@ class WorkerSide:
         except ProtocolError as error:
             raise CandidateFault(Outcome.TAMPERED, str(error)) from error
 
+    def freeze(self) -> None:
+        """Nothing of it computes until `thaw`: not while others are timed, nor ahead of its own calls."""
+        self._program.freeze()
+
+    def thaw(self) -> None:
+        self._program.thaw()
+
     @property
     def is_running(self) -> bool:
         return self._program.is_running

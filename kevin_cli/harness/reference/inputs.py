@@ -31,6 +31,7 @@ STRENGTHS: dict[str, tuple[float, ...]] = {
     "large": (2.0**10, 2.0**5, 4.0),
     "sparse": (1.0,),
     "ties": (1.0,),
+    "outliers": (100.0, 10.0, 4.0),
     "special": (1.0,),
 }
 STRATA = ("user", *STRENGTHS)
@@ -72,9 +73,31 @@ def draw(subject: Subject, how: Draw, structured: Sequence[bool]) -> list[torch.
     for index, spec in enumerate(subject.input_specs):
         if not structured[index]:
             tensors[index] = _redraw(spec, how, generator)
+            if how.stratum == "outliers":
+                _plant_outliers(tensors[index], spec["domain"], how)
             if how.stratum == "special":
                 _plant_special(tensors[index], how.seed + index)
     return tensors
+
+
+def _plant_outliers(tensor: torch.Tensor, domain: Spec, how: Draw) -> None:
+    """One value per row, at its end, its start or anywhere, far beyond all others; inside the domain's sign."""
+    if (
+        not tensor.is_floating_point()
+        or domain["kind"] in ("unit", "integer")
+        or tensor.dim() == 0
+        or not tensor.numel()
+    ):
+        return
+    width, generator = tensor.shape[-1], torch.Generator().manual_seed(how.seed)
+    anywhere = torch.randint(0, width, tensor.shape[:-1], generator=generator)
+    ends = torch.tensor([width - 1, 0])[torch.randint(0, 2, tensor.shape[:-1], generator=generator)]
+    places = torch.where(torch.rand(tensor.shape[:-1], generator=generator) < 0.5, ends, anywhere)
+    spread = float(domain["std"]) or abs(float(domain["mean"])) or 1.0
+    factors = 0.5 + torch.rand(tensor.shape[:-1], generator=generator)
+    values = (how.strength * spread * factors).unsqueeze(-1)
+    limit = 0.5 * torch.finfo(tensor.dtype).max
+    tensor.scatter_(-1, places.unsqueeze(-1).to(tensor.device), values.clamp(max=limit).to(tensor))
 
 
 def _plant_special(tensor: torch.Tensor, seed: int) -> None:

@@ -60,6 +60,11 @@ class Allocations(TorchDispatchMode):  # type: ignore[misc]
         self._poison = poison
         self._guarded: list[tuple[torch.Tensor, int, int]] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """torch wraps a mode's method for its compiler, and imports all of that (seconds) at the first operation."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         name = func._schema.name.split("::")[-1]

@@ -137,6 +137,28 @@ def test_nothing_that_it_started_survives_not_even_in_a_session_of_its_own(start
     pytest.fail("the child survived")
 
 
+def test_what_is_frozen_computes_nothing_and_goes_on_afterwards(start):
+    async def go():
+        program = await start(
+            "child = subprocess.Popen([sys.executable, '-c', 'while True: pass'], start_new_session=True)\n"
+            "channel.send(Kind.DONE, str(child.pid).encode(), sequence=frame.sequence)\n"
+            "frame = channel.recv(); channel.send(Kind.DONE, sequence=frame.sequence); time.sleep(60)"
+        )
+        child = psutil.Process(int((await program.ask({"op": "run"}, timeout_s=10)).frame.payload))
+        program.freeze()
+        await asyncio.sleep(0.1)
+        stopped, before = child.status(), child.cpu_times().user
+        await asyncio.sleep(0.3)
+        used_s = child.cpu_times().user - before
+        program.thaw()
+        await program.ask({"op": "run"}, timeout_s=10)
+        going = child.status()
+        await program.stop()
+        return stopped, used_s, going
+
+    assert asyncio.run(go()) == (psutil.STATUS_STOPPED, 0.0, psutil.STATUS_RUNNING)
+
+
 @pytest.mark.parametrize(
     ("code", "words"), [(139, "was ended by SIGSEGV"), (-9, "was ended by SIGKILL"), (255, "exit code 255")]
 )
