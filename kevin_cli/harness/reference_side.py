@@ -143,6 +143,13 @@ class ReferenceSide:
     async def check_block(self, slots: Sequence[int]) -> dict[str, Any]:
         return await self._ask("check_block", slots=list(slots))
 
+    async def compute_something(self) -> None:
+        """Whether the device still works for us, after a candidate died on it. Raises `ReferenceLost` when not."""
+        try:
+            await self._ask("compute_something")
+        except ReferenceFault as fault:
+            raise ReferenceLost(f"the device does not work any more: {fault}") from fault
+
     async def used_device_bytes(self) -> int:
         """Memory of the device that is in use by whomever; 0 on the CPU."""
         return int((await self._ask("used_device_bytes"))["used_bytes"])

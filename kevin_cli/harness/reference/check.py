@@ -14,6 +14,7 @@ from kevin_cli.harness.reference.errors import Relative
 from kevin_cli.harness.reference.float64 import HighPrecision, Reference64
 from kevin_cli.harness.reference.inputs import nudge
 from kevin_cli.harness.reference.numerics import FLIP_SHARE, Compared, Expected, compare, few_threads
+from kevin_cli.harness.reference.picks import names_equal_values
 from kevin_cli.harness.reference.quick import surely_right
 from kevin_cli.harness.reference.subject import Subject
 from kevin_cli.harness.reference.tolerance import HALF
@@ -84,6 +85,9 @@ class Checker:
             perturbed=partial(near.output, index),
         )
         found = compare(given, expected)
+        if not found.passed and found.kind == "values" and not given.is_floating_point() and not given.is_complex():
+            other = names_equal_values(self._subject, answer.inputs, index, given)
+            return replace(found, passed=True, kind="ok", detail="other positions of equal values") if other else found
         if found.passed or found.kind == "nan" or not found.rms_error < NEAR_MISS * found.bound:
             return found
         return compare(given, replace(expected, relative=near.error(index, expected)))

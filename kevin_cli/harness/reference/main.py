@@ -87,6 +87,7 @@ class Session:
             "other_tf32": self.other_tf32,
             "probe": self.probe,
             "used_device_bytes": self.used_device_bytes,
+            "compute_something": self.compute_something,
             "ceilings": lambda sizes, precisions: ceilings.measure(self.task.subject.device, sizes, precisions),
         }
         return operations[body["op"]](**arguments), ()
@@ -261,6 +262,9 @@ class Session:
             versions.append(["threads", f"{torch.get_num_threads()}, waiting: {waiting}; freed memory is kept"])
         name = torch.cuda.get_device_name(device) if cuda else _cpu_name()
         return {"device_name": name, "versions": versions, "device_id": _gpu_id(device) if cuda else ""}
+
+    def compute_something(self) -> Json:
+        return {"answer": (torch.ones(4, device=self.task.subject.device) + 1).sum().item()}
 
     def used_device_bytes(self) -> Json:
         device = self.task.subject.device

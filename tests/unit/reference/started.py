@@ -57,8 +57,10 @@ class Started:
         return frame.json(), frame.fds
 
     def describe(self, module: str) -> dict[str, Any]:
-        path = str(MODULES / f"{module}.py")
-        target = Target(path=path, class_name="Model", python=sys.executable)
+        return self.describe_file(MODULES / f"{module}.py")
+
+    def describe_file(self, path: Path) -> dict[str, Any]:
+        target = Target(path=str(path), class_name="Model", python=sys.executable)
         self.description = self.ask("describe", target=to_plain(target), device="cpu")
         return self.description
 

@@ -35,7 +35,7 @@ def task(program: Started, tmp_path: Path) -> Describe:
         path = tmp_path / "model.py"
         lines = "\n".join(f"        {line}" for line in body.splitlines())
         path.write_text(HEAD.format(arguments=arguments, body=lines, inputs=inputs))
-        program.description = program.ask("describe", path=str(path), class_name="Model", device="cpu")
+        program.describe_file(path)
         program.open(max_bytes)
         return program.ask("calibrate", seed=5)
 
@@ -141,7 +141,7 @@ def test_a_large_output_is_compared_in_chunks(tmp_path: Path) -> None:
     started = Started()
     path = tmp_path / "model.py"
     path.write_text(HEAD.format(arguments="x", body="        return x * 2", inputs="torch.randn(40, 1 << 20)"))
-    started.description = started.ask("describe", path=str(path), class_name="Model", device="cpu")
+    started.describe_file(path)
     started.open(1)
     limit = _virtual_bytes(started.process.pid) + (1600 << 20)
     resource.prlimit(started.process.pid, resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
@@ -151,3 +151,33 @@ def test_a_large_output_is_compared_in_chunks(tmp_path: Path) -> None:
 
 def _virtual_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def _last_of_equals(values: torch.Tensor, count: int) -> torch.Tensor:
+    """As topk, but among equal values the last position is named first."""
+    order = values.flip(1).sort(stable=True, dim=1, descending=True).indices
+    return values.shape[1] - 1 - order[:, :count]
+
+
+def test_positions_of_equal_values_are_all_right_and_others_are_not(program: Started, task: Describe) -> None:
+    task("x", "return torch.topk(x, 4, dim=1)", "torch.randn(32, 64)")
+
+    def answer(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[list[torch.Tensor]], list[torch.Tensor]]:
+        def give(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+            return [inputs[0].topk(4, 1).values, change(_last_of_equals(inputs[0], 4))]
+
+        return give
+
+    found = program.judged(answer(lambda positions: positions), stratum="ties")
+    assert found["passed"], found
+    repeated = answer(lambda positions: positions[:, :1].expand(-1, 4).contiguous())
+    assert not program.judged(repeated, stratum="ties")["passed"]
+    assert not program.judged(answer(lambda positions: positions ^ 1), stratum="ties")["passed"]
+    assert not program.judged(answer(lambda positions: positions + 64), stratum="ties")["passed"]
+
+
+def test_the_first_of_equal_values_is_the_maximum_s_by_its_documentation(program: Started, task: Describe) -> None:
+    task("x", "return x.argmax(1)", "torch.randn(32, 64)")
+    assert program.judged(lambda inputs: [inputs[0].argmax(1)], stratum="ties")["passed"]
+    last = lambda inputs: [_last_of_equals(inputs[0], 1)[:, 0]]  # noqa: E731
+    assert not program.judged(last, stratum="ties")["passed"]
