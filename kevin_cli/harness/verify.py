@@ -13,7 +13,9 @@ Not promised: that a kernel is right outside the contract (other shapes, types, 
 
 from __future__ import annotations
 
+import random
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,7 +30,10 @@ from kevin_cli.types import Outcome, OutputCheck, Watched
 SEED_BITS = 48
 USER = "user"
 VALUE_STRATA = ("normal", "uniform", "heavy", "offset", "small", "large", "sparse", "ties", "outliers")
-NUM_MUTATIONS = 2
+NUM_MUTATIONS = 3
+SLOW_ROUND_S = 0.4
+"""From here on (inputs of some 50 MB on two cores) only some kinds of values are shown, drawn in secret."""
+NUM_SLOW_STRATA = 3
 TAMPERING = ("redzone", "inputs")
 """Kinds of failed checks which say that memory was changed that a candidate must not touch."""
 
@@ -60,6 +65,12 @@ class Pass:
     seeds: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     watched: Watched | None = None
+    first_round_s: float = 0.0
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether one round takes so long that fewer have to do."""
+        return self.first_round_s > SLOW_ROUND_S
 
     async def load_weights(self, seed: int | None, *, instance: int = 0) -> None:
         """New weights for the reference and for one instance; `None` brings the user's own back."""
@@ -110,12 +121,22 @@ def plan_rounds(*, has_weights: bool) -> tuple[Round, ...]:
     return (first, *[changed] * NUM_MUTATIONS, *strata[:3], *fresh, *strata[3:], again)
 
 
+def skipped_when_slow(rounds: Sequence[Round]) -> tuple[Round, ...]:
+    """All but a few of the value strata, drawn anew each time; an even number, for the poison's sake."""
+    strata = [turn for turn in rounds if turn.stratum in VALUE_STRATA and not turn.note and turn.fresh_weights is None]
+    return tuple(random.SystemRandom().sample(strata, (len(strata) - NUM_SLOW_STRATA) // 2 * 2))
+
+
 async def run_rounds(state: Pass) -> None:
     """Run every round. Raises `CandidateFault` at the first that fails."""
     rounds = plan_rounds(has_weights=state.has_weights)
+    skipped = skipped_when_slow(rounds)
     loaded: int | None = None
     slot = 0
+    start = time.monotonic()
     for turn in rounds:
+        if state.is_slow and turn in skipped:
+            continue
         if turn.fresh_weights != loaded:
             await state.load_weights(turn.fresh_weights)
             loaded = turn.fresh_weights
@@ -125,6 +146,7 @@ async def run_rounds(state: Pass) -> None:
             continue
         await state.worker.run([slot])
         await state.check(slot, _where(turn))
+        state.first_round_s = state.first_round_s or time.monotonic() - start
     state.seeds.extend(dict.fromkeys(turn.seed for turn in rounds))
 
 

@@ -1,7 +1,7 @@
 """The plan of the integrity pass: secret, with fresh weights, and the first inputs once more at the end."""
 
 from kevin_cli.harness.faults import clean, last_line
-from kevin_cli.harness.verify import USER, VALUE_STRATA, plan_rounds
+from kevin_cli.harness.verify import USER, VALUE_STRATA, plan_rounds, skipped_when_slow
 
 
 def test_seeds_are_secret_and_many():
@@ -30,6 +30,14 @@ def test_the_first_inputs_come_again_with_the_other_poison():
     rounds = plan_rounds(has_weights=True)
     assert (rounds[0].seed, rounds[0].stratum) == (rounds[-1].seed, rounds[-1].stratum)
     assert len(rounds) % 2 == 0, "poison alternates, so first and last differ"
+
+
+def test_where_rounds_take_long_some_kinds_of_values_are_left_out_each_time_others():
+    rounds = plan_rounds(has_weights=True)
+    left_out = {tuple(turn.stratum for turn in skipped_when_slow(rounds)) for _ in range(20)}
+    assert len(left_out) > 1
+    assert all(len(strata) % 2 == 0 and len(strata) <= len(VALUE_STRATA) - 3 for strata in left_out)
+    assert all(set(strata) <= set(VALUE_STRATA) for strata in left_out)
 
 
 def test_text_from_a_candidate_is_capped_and_has_no_control_characters():
