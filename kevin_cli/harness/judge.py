@@ -398,6 +398,11 @@ class LocalJudge:
             if fault.outcome in (Outcome.CRASHED, Outcome.TIMED_OUT):
                 await self._opened.reference.compute_something()
             raise
+            return await examine(self._opened, worker, built, plan, case.findings, habits, case.tell, final=case.final)
+        except CandidateFault as fault:
+            if fault.outcome in (Outcome.CRASHED, Outcome.TIMED_OUT):
+                await self._opened.reference.compute_something()
+            raise
         finally:
             await worker.stop()
             self._spare.prepare()
