@@ -392,12 +392,6 @@ class LocalJudge:
             self._spare.prepare()  # it only imports meanwhile; the device it meets when it is given memory
         try:
             habits = Habits(task=case.task, rules=self._settings.rules, nans_must_pass=self._settings.nans_must_pass)
-            habits = Habits(task=case.task, rules=self._settings.rules, nans_must_pass=self._settings.nans_must_pass)
-            return await examine(self._opened, worker, built, plan, case.findings, habits, case.tell, final=case.final)
-        except CandidateFault as fault:
-            if fault.outcome in (Outcome.CRASHED, Outcome.TIMED_OUT):
-                await self._opened.reference.compute_something()
-            raise
             return await examine(self._opened, worker, built, plan, case.findings, habits, case.tell, final=case.final)
         except CandidateFault as fault:
             if fault.outcome in (Outcome.CRASHED, Outcome.TIMED_OUT):
