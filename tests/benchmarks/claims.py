@@ -1,8 +1,8 @@
 """What the embedded proposer claims: for every task whether it writes a kernel, and whether that one is right.
 
     python tests/benchmarks/claims.py [TASK ...]                       # kernels_examples, built and run on the CPU
-    python tests/benchmarks/claims.py --device cuda                    # CUDA text compiled only, where no GPU is
-    python tests/benchmarks/claims.py --kernelbench CLONE --levels 1,2 # sizes are for GPUs: claims, and --build
+    python tests/benchmarks/claims.py --device cuda [--time]           # the same on a GPU; compiled only without one
+    python tests/benchmarks/claims.py --kernelbench CLONE --levels 1,2 # claims; --build compiles; --run runs (a GPU)
 
 For each task: declined and why, or how many kernels and how many calls that stay with torch; whether it builds;
 the largest ratio of its RMS error to what the judge would allow (float64 as the truth, the judge's factors, no
@@ -42,7 +42,7 @@ from kevin_cli.harness.reference.faults import TaskFault  # noqa: E402
 from kevin_cli.harness.reference.graph import trace  # noqa: E402
 from kevin_cli.harness.reference.load import Loaded, load  # noqa: E402
 from kevin_cli.harness.reference.lower import describe, parameter_specs  # noqa: E402
-from kevin_cli.harness.reference.specs import flatten, spec_of  # noqa: E402
+from kevin_cli.harness.reference.specs import flatten, move, spec_of  # noqa: E402
 from kevin_cli.harness.reference.tolerance import tolerance_for  # noqa: E402
 from kevin_cli.harness.worker.extensions import load_thin  # noqa: E402
 from kevin_cli.policies.embedded.policy import EmbeddedPolicy, explain  # noqa: E402
@@ -103,10 +103,15 @@ def examine(path: Path, arguments: argparse.Namespace) -> Found:
 
 
 def real_task(loaded: Loaded, path: Path, device: str) -> Task:
-    """As the reference process describes it, on the CPU; `device` is what the kernels are written for."""
+    """As the reference process describes it; `device` is what the kernels are written for."""
     target = Target(path=str(path), class_name="Model", python=sys.executable)
-    task = tasks.lower(target, describe(loaded, "cpu"))
+    task = tasks.lower(target, describe(loaded, where(device)))
     return replace(task, contract=replace(task.contract, device=DeviceKind(device)))
+
+
+def where(device: str) -> str:
+    """Where modules run: CUDA text is only compiled where there is no GPU."""
+    return "cuda" if device == "cuda" and torch.cuda.is_available() else "cpu"
 
 
 def fake_task(loaded: Loaded, path: Path, device: str) -> Task:
@@ -143,7 +148,7 @@ def built(found: Found, loaded: Loaded, arguments: argparse.Namespace) -> Found:
         return replace(found, built=False, detail=str(error).strip().splitlines()[0][:300])
     if candidate is None or (arguments.kernelbench and not arguments.run):
         return replace(found, built=True)
-    return compared(replace(found, built=True), candidate, loaded, arguments.time)
+    return compared(replace(found, built=True), candidate, loaded, where(arguments.device), arguments.time)
 
 
 def imported(source: str, device: DeviceKind) -> Any:
@@ -156,7 +161,11 @@ def imported(source: str, device: DeviceKind) -> Any:
     torch_cpp_extension().load_inline = load_inline
     names: dict[str, Any] = {"__name__": "candidate"}
     exec(compile(source, "candidate.py", "exec"), names)
-    return names["ModelNew"] if device is DeviceKind.CPU else None
+    return names["ModelNew"] if can_run(device) else None
+
+
+def can_run(device: DeviceKind) -> bool:
+    return device is DeviceKind.CPU or torch.cuda.is_available()
 
 
 def compiled(chain: Toolchain, device: DeviceKind, *args: Any, **kwargs: Any) -> Any:
@@ -168,32 +177,36 @@ def compiled(chain: Toolchain, device: DeviceKind, *args: Any, **kwargs: Any) ->
         raise RuntimeError(done.log or "the compiler did not finish")
     if done.way != "thin":
         raise RuntimeError(f"needs the stock headers: {done.note}")
-    return load_thin(done.library, extension.name) if device is DeviceKind.CPU else None
+    return load_thin(done.library, extension.name) if can_run(device) else None
 
 
-def compared(found: Found, candidate: Any, loaded: Loaded, with_time: bool) -> Found:
+def compared(found: Found, candidate: Any, loaded: Loaded, device: str, with_time: bool) -> Found:
     torch.manual_seed(0)
-    module = loaded.construct().eval()
-    own = candidate(*loaded.init_args, **loaded.init_keywords).eval()
+    module = loaded.construct().to(device).eval()
+    own = candidate(*loaded.init_args, **loaded.init_keywords).to(device).eval()
     own.load_state_dict(module.state_dict())
-    double = loaded.construct().double().eval()
-    double.load_state_dict(module.state_dict())
     ratios = []
     with torch.no_grad():
         for seed in SEEDS:
             torch.manual_seed(seed)
-            args, _ = loaded.draw_inputs()
-            ratios.append(error_ratio(own(*args), module(*args), exact(double, args)))
+            args = move(loaded.draw_inputs()[0], device)
+            ratios.append(error_ratio(own(*args), module(*args), exact(loaded, module, args)))
         speed = time_ratio(own, module, args) if with_time else None
     return replace(found, ratio=max(ratios), speed=speed)
 
 
-def exact(double: torch.nn.Module, args: Sequence[Any]) -> Any:
-    """In float64, or nothing where the module insists on its types."""
+def exact(loaded: Loaded, module: torch.nn.Module, args: Sequence[Any]) -> Any:
+    """In float64; nothing where the module insists on its types or the memory does not reach."""
     try:
+        double = loaded.construct().to(next(iter(tensors_of(args))).device).double().eval()
+        double.load_state_dict(module.state_dict())
         return double(*(a.double() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in args))
     except RuntimeError:
         return None
+
+
+def tensors_of(args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+    return flatten(tuple(args), "inputs")[1]
 
 
 def error_ratio(got: Any, own: Any, truth: Any) -> float:
@@ -221,13 +234,25 @@ def rms(value: torch.Tensor) -> float:
 def time_ratio(own: Callable[..., Any], module: Callable[..., Any], args: Sequence[Any]) -> float:
     """Eager over kernel, the least of some alternating calls."""
     best = {"own": float("inf"), "module": float("inf")}
+    is_cuda = any(tensor.is_cuda for tensor in tensors_of(args))
     deadline = time.perf_counter() + 1.0
     while time.perf_counter() < deadline:
         for name, function in (("own", own), ("module", module)):
-            start = time.perf_counter()
-            function(*args)
-            best[name] = min(best[name], time.perf_counter() - start)
+            best[name] = min(best[name], call_s(function, args, is_cuda))
     return best["module"] / best["own"]
+
+
+def call_s(function: Callable[..., Any], args: Sequence[Any], is_cuda: bool) -> float:
+    if not is_cuda:
+        start = time.perf_counter()
+        function(*args)
+        return time.perf_counter() - start
+    first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    first.record()
+    function(*args)
+    last.record()
+    torch.cuda.synchronize()
+    return first.elapsed_time(last) / 1e3
 
 
 # --- all tasks -------------------------------------------------------------------------------------
@@ -311,13 +336,14 @@ def main() -> int:
     parser.add_argument("--time", action="store_true", help="a rough ratio of times beside each right kernel")
     parser.add_argument("--kernelbench", type=Path, metavar="CLONE")
     parser.add_argument("--levels", default="1,2")
+    parser.add_argument("--size", choices=["cpu", "gpu"], default="cpu", help="of the examples' inputs")
     parser.add_argument("--build", action="store_true", help="KernelBench: compile what is claimed")
     parser.add_argument("--run", action="store_true", help="KernelBench: run at its own sizes (needs much memory)")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep every candidate there")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     if not arguments.kernelbench:
-        os.environ.setdefault("KEVIN_EXAMPLE_SIZE", "cpu")
+        os.environ["KEVIN_EXAMPLE_SIZE"] = arguments.size
     rows = []
     examiner = Examiner(arguments)
     for path in paths(arguments):
