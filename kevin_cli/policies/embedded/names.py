@@ -52,7 +52,9 @@ def identifier(text: str) -> str:
     """A name that is valid in Python and C++ and clashes with nothing the generated code uses."""
     name = re.sub(r"\W", "_", text).strip("_") or "value"
     name = re.sub(r"__+", "_", name)
-    return f"{name}_" if name in RESERVED or keyword.iskeyword(name) or name[0].isdigit() else name
+    if name[0].isdigit():
+        return f"n{name}"
+    return f"{name}_" if name in RESERVED or keyword.iskeyword(name) else name
 
 
 def distinct(name: str, taken: set[str]) -> str:

@@ -218,6 +218,11 @@ def test_what_it_cannot_do_it_says_in_one_sentence(what: str) -> None:
     assert completion.error == sentence
 
 
+def test_a_name_that_begins_with_a_number_gives_a_program_that_parses() -> None:
+    task = task_of(Body(lambda m, x: torch.softmax(x, -1)), (torch.randn(64, 32),), "23_softmax")
+    ast.parse(write(task, CpuPlan()))
+
+
 def test_a_product_alone_is_written_as_an_own_kernel_after_all() -> None:
     task = task_of(Body(lambda m, x: x @ x.t()), (torch.randn(64, 32),))
     assert explain(task) is None
