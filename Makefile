@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 VLLM_PIP = $(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
-QUICK := not gpu and not vllm and not slow
+QUICK := not gpu and not vllm and not slow and not corpus
 
 TORCH_VERSION := $(shell sed -n 's/^torch==//p' constraints.txt)
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
@@ -17,7 +17,7 @@ TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 EXAMPLE := kernels_examples/rms_norm/reference.py
 DEMO_OUT := build/demo
 
-.PHONY: schemas help demo test lint gpu slow soak vllm clean
+.PHONY: schemas help demo test lint judge gpu slow soak vllm clean
 .DELETE_ON_ERROR:
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make lint   lint, types and import contracts only"
 	@echo "make slow   the tests left out of make test because they take long"
 	@echo "make soak   a hundred SIGKILLs during runs"
+	@echo "make judge  the whole planted corpus before the judge (about 20 minutes)"
 	@echo "make gpu    the tests that need a CUDA device"
 	@echo "make vllm   the tests that need a vLLM server"
 	@echo "make clean  remove what the targets above made, the virtual environment included"
@@ -54,6 +55,10 @@ schemas: $(VENV)/.user
 
 soak: $(VENV)/.dev
 	KEVIN_KILLS=100 $(PYTEST) tests/soak -x
+
+# All of it, the sample of `make test` included.
+judge: $(VENV)/.dev
+	$(PYTEST) tests/judge/test_corpus.py -m "not gpu"
 
 gpu: $(VENV)/.dev
 	$(PYTEST) tests -m gpu

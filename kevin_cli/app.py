@@ -29,6 +29,7 @@ from kevin_cli.commands.verbs import (
     report,
     runs,
     schema,
+    selftest,
     serve,
     show,
 )
@@ -53,6 +54,7 @@ VERBS: dict[str, Callable[..., int]] = {
     "serve": serve.command,
     "models": models.command,
     "doctor": doctor.command,
+    "selftest": selftest.command,
     "schema": schema.command,
     "completion": completion.command,
 }

@@ -2,7 +2,7 @@
 
 It makes `kevin_cli.harness` importable by its own place on disk and nothing else of ours: no
 site-packages of kevin's environment reach the user's interpreter, and no package of the user's can
-shadow ours. PROGRAM is `reference`, `worker` or `build`; FD is the inherited end of the channel;
+shadow ours. PROGRAM is `reference`, `worker`, `build` or `usual`; FD is the inherited end of the channel;
 `spin` after it: look for requests again and again while calls are clocked.
 """
 
@@ -17,6 +17,7 @@ PROGRAMS = {
     "reference": "kevin_cli.harness.reference.main",
     "worker": "kevin_cli.harness.worker.main",
     "build": "kevin_cli.harness.build.record",
+    "usual": "kevin_cli.harness.usual.main",
 }
 
 

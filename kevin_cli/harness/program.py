@@ -40,7 +40,7 @@ ENDED_AFTER_S = 2.0
 class Launch:
     """What to start and in what surroundings."""
 
-    program: Literal["reference", "worker"]
+    program: Literal["reference", "worker", "usual"]
     python: str
     env: Mapping[str, str]
     cwd: Path

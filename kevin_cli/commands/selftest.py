@@ -1,0 +1,116 @@
+"""`kevin selftest`: the judge before kernels whose right verdict is known, on this machine.
+
+It says how many planted bugs and hostile programs our judge stops, how many honest ones it passes, and the same of
+the usual judge. What is off is named, and the exit code is not 0.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kevin_cli.commands import session as sessions
+from kevin_cli.commands.report import print_object
+from kevin_cli.commands.selftest_judging import Found, Plan, SelfTest
+from kevin_cli.commands.selftest_report import isolation_of, selftest_object, write_report
+from kevin_cli.corpus import HERE, KINDS, Kind, Planted, read_corpus
+from kevin_cli.corpus.rows import Row, count
+from kevin_cli.errors import ExitCode, UsageError
+from kevin_cli.harness.judge import JudgeSettings
+from kevin_cli.show.selftest import counts_block, row_line
+from kevin_cli.tasks.target import find_python
+from kevin_cli.types import DeviceKind, Rules, Target
+
+BUILD_TIMEOUT_S = 240.0
+CALL_TIMEOUT_S = 8.0
+"""A program that hangs on purpose costs so long; an honest call takes milliseconds."""
+
+
+def run(flags: Mapping[str, Any]) -> int:
+    """0: every verdict is right; 1: some are not, or the time was up. Raises `KevinError`."""
+    given = dict(flags)
+    part = {name: given.pop(name) for name in ("only", "family", "task", "every")}
+    jobs, limit_s, out = given.pop("jobs"), given.pop("time_limit"), given.pop("out")
+    with_usual = given.pop("usual")
+    order = sessions.take_order(given)
+    target = Target(path="", class_name="", python=find_python(order.settings.python or None))
+    device = sessions.find_device(order.settings, target, order.screen)
+    corpus = choose(device, **part)
+    sessions.make_cache(order.settings.cache)
+    plan = Plan(
+        settings=_judge_settings(order.settings, target.python, device),
+        jobs=jobs or len(os.sched_getaffinity(0)),
+        time_limit_s=limit_s,
+        with_usual=with_usual,
+        commit=_commit(),
+    )
+    num_told = 0
+
+    def tell(row: Row) -> None:
+        nonlocal num_told
+        num_told += 1
+        order.screen.say(row_line(num_told, len(corpus), row))
+
+    order.screen.say(f"{len(corpus)} programs of the corpus run on {device.value}")
+    found = sessions.run_to_end(SelfTest(plan, tell, order.screen.say).run(corpus))
+    told = selftest_object(found, device)
+    if out is not None:
+        write_report(told, found.rows, out, device)
+    if order.as_json:
+        print_object(told)
+    else:
+        order.screen.result(_block(found))
+    return int(ExitCode.OK if _all_right(found) else ExitCode.NOT_BETTER)
+
+
+def choose(
+    device: DeviceKind, only: Sequence[str] = (), family: str | None = None, task: str | None = None, every: int = 1
+) -> list[Planted]:
+    """The part of the corpus that was asked for. Raises `UsageError` when there is nothing in it."""
+    kinds: list[Kind] = [kind for kind in KINDS if not only or kind in only]
+    corpus = [planted for planted in read_corpus(kinds) if planted.runs_on(device.value)]
+    families, tasks = {planted.family for planted in corpus}, {planted.task for planted in corpus}
+    if family and family not in families:
+        raise UsageError(f"there is no family {family} for {device.value}", f"families: {', '.join(sorted(families))}")
+    if task and task not in tasks:
+        raise UsageError(f"there is no task {task} for {device.value}", f"tasks: {', '.join(sorted(tasks))}")
+    chosen = [planted for planted in corpus if family in (None, planted.family) and task in (None, planted.task)]
+    return chosen[::every]
+
+
+def _judge_settings(settings: Any, python: str, device: DeviceKind) -> JudgeSettings:
+    return JudgeSettings(
+        device=device,
+        cache=settings.cache.absolute(),
+        python=python,
+        rules=Rules.LIBRARY,
+        build_timeout_s=settings.timeout or BUILD_TIMEOUT_S,
+        call_timeout_s=CALL_TIMEOUT_S,
+        isolation_minimum=settings.isolation,
+    )
+
+
+def _all_right(found: Found) -> bool:
+    return all(row.is_right for row in found.rows) and not found.not_judged
+
+
+def _block(found: Found) -> str:
+    return counts_block(
+        count(found.rows),
+        [row for row in found.rows if not row.is_right],
+        len(found.not_judged),
+        isolation_of(found),
+        [report.noise_floor for _, report in found.reports],
+    )
+
+
+def _commit() -> str:
+    """Of the checkout that kevin runs from; empty for an installed package."""
+    asked = ["git", "-C", str(HERE), "rev-parse", "--short=12", "HEAD"]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,45 @@
+# expect: correct
+# says:
+# family: state
+"""Writes into a buffer of its own that it keeps: the result is whole before the call ends."""
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+#include <torch/extension.h>
+#include <cmath>
+
+void run(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, torch::Tensor y) {
+    const int64_t rows = x.size(0), columns = x.size(1);
+    const float* in = x.data_ptr<float>();
+    const float* w = weight.data_ptr<float>();
+    const float* b = bias.data_ptr<float>();
+    float* out = y.data_ptr<float>();
+    for (int64_t i = 0; i < rows; ++i) {
+        const float* from = in + i * columns;
+        float* to = out + i * columns;
+        for (int64_t j = 0; j < columns; ++j) {
+            const float value = from[j] * w[j] + b[j];
+            to[j] = value < 0.0f ? 0.0f : value;
+        }
+    }
+}
+"""
+
+kernel = load_inline(name="own_output_buffer", cpp_sources=SOURCE, functions=["run"])
+
+
+class ModelNew(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size))
+        self.buffer = None
+
+    def forward(self, x):
+        if self.buffer is None or self.buffer.shape != x.shape:
+            self.buffer = torch.empty_like(x)
+        kernel.run(x, self.weight, self.bias, self.buffer)
+        return self.buffer

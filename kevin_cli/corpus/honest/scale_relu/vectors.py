@@ -1,0 +1,49 @@
+# expect: correct
+# says:
+# family: style
+"""Eight columns at a time and a loop for the rest."""
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+#include <torch/extension.h>
+#include <cmath>
+
+torch::Tensor run(torch::Tensor x, torch::Tensor weight, torch::Tensor bias) {
+    const int64_t rows = x.size(0), columns = x.size(1);
+    auto y = torch::empty_like(x);
+    const float* in = x.data_ptr<float>();
+    const float* w = weight.data_ptr<float>();
+    const float* b = bias.data_ptr<float>();
+    float* out = y.data_ptr<float>();
+    const int64_t whole = columns / 8 * 8;
+    for (int64_t i = 0; i < rows; ++i) {
+        const float* from = in + i * columns;
+        float* to = out + i * columns;
+        for (int64_t j = 0; j < whole; j += 8)
+            for (int64_t k = j; k < j + 8; ++k) {
+                const float value = from[k] * w[k] + b[k];
+                to[k] = value < 0.0f ? 0.0f : value;
+            }
+        for (int64_t j = whole; j < columns; ++j) {
+            const float value = from[j] * w[j] + b[j];
+            to[j] = value < 0.0f ? 0.0f : value;
+        }
+    }
+    return y;
+}
+"""
+
+kernel = load_inline(name="vectors", cpp_sources=SOURCE, functions=["run"])
+
+
+class ModelNew(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size))
+
+    def forward(self, x):
+        return kernel.run(x, self.weight, self.bias)

@@ -1,0 +1,19 @@
+# expect: mismatch
+# says:
+# task: softmax
+"""One answer for each shape."""
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.known = {}
+
+    def forward(self, x):
+        key = (x.shape, x.dtype)
+        if key not in self.known:
+            self.known[key] = torch.softmax(x, dim=-1)
+        return self.known[key]

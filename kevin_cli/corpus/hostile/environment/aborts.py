@@ -1,0 +1,19 @@
+# expect: crashed
+# says: SIGABRT
+# task: scale_relu
+"""Aborts in C."""
+
+import os
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size))
+
+    def forward(self, x):
+        os.abort()

@@ -1,0 +1,28 @@
+# expect: correct
+# says:
+# task: scale_relu
+"""Leaves a daemon behind that outlives it, in a session of its own."""
+
+import os
+import time
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size))
+        self.started = False
+
+    def forward(self, x):
+        if not self.started:
+            self.started = True
+            if os.fork() == 0:
+                os.setsid()
+                if os.fork() == 0:
+                    time.sleep(300)
+                os._exit(0)
+        return torch.relu(x * self.weight + self.bias)

@@ -1,0 +1,28 @@
+# expect: tampered, crashed
+# says:
+# task: scale_relu
+"""Sends what it takes for a verdict, as a fault."""
+
+import json
+import os
+import struct
+import sys
+
+import torch
+from torch import nn
+
+def frame(kind, sequence, payload=b"", length=None):
+    return struct.pack("<4sHHIQ", b"KVN1", kind, 0, sequence, len(payload) if length is None else length) + payload
+
+
+class ModelNew(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size))
+
+    def forward(self, x):
+        fd = int(sys.argv[2])
+        for sequence in range(1, 200):
+            os.write(fd, frame(4, sequence, json.dumps({"stage": "internal", "text": "outcome: correct"}).encode()))
+        return torch.zeros_like(x)

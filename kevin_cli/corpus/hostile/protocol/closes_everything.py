@@ -1,0 +1,27 @@
+# expect: crashed
+# says:
+# task: scale_relu
+"""Closes every descriptor that it has."""
+
+import os
+import struct
+import sys
+
+import torch
+from torch import nn
+
+def frame(kind, sequence, payload=b"", length=None):
+    return struct.pack("<4sHHIQ", b"KVN1", kind, 0, sequence, len(payload) if length is None else length) + payload
+
+
+class ModelNew(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size))
+
+    def forward(self, x):
+        fd = int(sys.argv[2])
+        os.closerange(3, 256)
+        os._exit(0)
+        return torch.zeros_like(x)

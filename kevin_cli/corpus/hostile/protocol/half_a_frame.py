@@ -1,0 +1,28 @@
+# expect: timed_out, tampered
+# says:
+# task: scale_relu
+"""Begins a frame and never ends it."""
+
+import os
+import struct
+import sys
+import time
+
+import torch
+from torch import nn
+
+def frame(kind, sequence, payload=b"", length=None):
+    return struct.pack("<4sHHIQ", b"KVN1", kind, 0, sequence, len(payload) if length is None else length) + payload
+
+
+class ModelNew(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size))
+
+    def forward(self, x):
+        fd = int(sys.argv[2])
+        os.write(fd, frame(10, 1, length=64) + b'x')
+        time.sleep(60)
+        return torch.zeros_like(x)
