@@ -39,9 +39,9 @@ COMPILE_LIMIT_S, AUTOTUNE_LIMIT_S, TF32_LIMIT_S = 150.0, 120.0, 60.0
 """How long a baseline may take to compile; what takes longer is missing, with that reason."""
 LOOK_ROUNDS = 5
 NOTHING_TO_TUNE = "there is no product or convolution; on a CPU it tunes nothing else"
-ARENA_BYTES = {DeviceKind.CPU: 192 << 20, DeviceKind.CUDA: 12 << 30}
+ARENA_BYTES = {DeviceKind.CPU: 192 << 20, DeviceKind.CUDA: 36 << 30}
 """More than three times the last-level cache of what is usual, so that rotating slots leave it cold; on a
-GPU enough for a block of ten calls with half a gigabyte each way (the reference takes no more than a part
+GPU enough for blocks that are long beside what the host adds to each (the reference takes no more than a part
 of what is free)."""
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -31,16 +34,23 @@ def test_a_replay_computes_anew_from_what_the_inputs_hold() -> None:
         assert torch.equal(outputs, torch.sin(inputs) * 2.0)
 
 
-def test_what_waits_for_the_device_cannot_be_captured_and_the_process_goes_on() -> None:
-    x = torch.ones(10, device="cuda")
+FAILS = """
+import torch
+from kevin_cli.harness.captured import capture
 
-    def run(slots: list[int]) -> None:
-        x.mul_(float(x.sum().item()))
-
-    with pytest.raises(RuntimeError):
-        capture(run, [[0], [1]])
+x = torch.ones(10, device="cuda")
+try:
+    capture(lambda slots: x.mul_(float(x.sum().item())), [[0], [1]])
+except RuntimeError:
     assert torch.cuda.current_stream() == torch.cuda.default_stream()
-    assert float((torch.ones(4, device="cuda") * 2).sum()) == 8.0
+    print(float((torch.ones(4, device="cuda") * 2).sum()))
+"""
+
+
+def test_what_waits_for_the_device_cannot_be_captured_and_the_process_goes_on() -> None:
+    """In a process of its own, as the judge tries it: torch's generator of random numbers stays behind broken."""
+    done = subprocess.run([sys.executable, "-c", FAILS], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "8.0", done.stderr
 
 
 def test_tf32_is_set_for_a_while_and_changes_what_a_product_gives() -> None:
