@@ -24,6 +24,8 @@ from kevin_cli.tasks.target import find_python
 from kevin_cli.types import DeviceKind, Rules, Target
 
 BUILD_TIMEOUT_S = 240.0
+TIMING_BUDGET_S = 1.0
+"""Nothing is claimed here about how much faster a kernel is; two-fold must not be missed."""
 CALL_TIMEOUT_S = 8.0
 """A program that hangs on purpose costs so long; an honest call takes milliseconds."""
 
@@ -89,6 +91,9 @@ def _judge_settings(settings: Any, python: str, device: DeviceKind) -> JudgeSett
         build_timeout_s=settings.timeout or BUILD_TIMEOUT_S,
         call_timeout_s=CALL_TIMEOUT_S,
         isolation_minimum=settings.isolation,
+        compiled_baseline=False,
+        timing_budget_s=TIMING_BUDGET_S,
+        nans_must_pass=True,
     )
 
 

@@ -46,7 +46,14 @@ def court(tmp_path_factory, request):
     cache = tmp_path_factory.mktemp("corpus")
     home = tmp_path_factory.mktemp("usual")
     settings = JudgeSettings(
-        device=DEVICE, cache=cache, python=sys.executable, call_timeout_s=CALL_TIMEOUT_S, build_timeout_s=240.0
+        device=DEVICE,
+        cache=cache,
+        python=sys.executable,
+        call_timeout_s=CALL_TIMEOUT_S,
+        build_timeout_s=240.0,
+        compiled_baseline=False,
+        timing_budget_s=1.0,
+        nans_must_pass=True,
     )
     usual = UsualSide(sys.executable, DEVICE, home, (HERE / "tasks", cache), CALL_TIMEOUT_S)
     judge = LocalJudge(settings)
