@@ -10,6 +10,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from fake_server import handler
 from policy_samples import TASK
 
 from kevin_cli.policies.answers import ServedModel
@@ -253,8 +254,6 @@ def test_a_refusal_is_final(server: Any, reply: Any, status: int) -> None:
 
 
 def test_a_server_that_comes_back_is_found_again(server: Any, chat_reply: Any) -> None:
-    from conftest import _handler
-
     async def story() -> tuple[Completion, list[str]]:
         notices: list[str] = []
         known = await check(server.url)
@@ -263,7 +262,7 @@ def test_a_server_that_comes_back_is_found_again(server: Any, chat_reply: Any) -
         policy = HttpPolicy(known, lambda trajectory, counter: ASKED, around=Around(notice=notices.append))
         asking = asyncio.create_task(policy.propose(Trajectory(task=TASK, index=0), limits(timeout_s=20)))
         await asyncio.sleep(0.4)
-        again = ThreadingHTTPServer(("127.0.0.1", server.listening.server_port), _handler(server))
+        again = ThreadingHTTPServer(("127.0.0.1", server.listening.server_port), handler(server))
         threading.Thread(target=again.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         completion = await asking
         await policy.close()
