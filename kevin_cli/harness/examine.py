@@ -221,6 +221,8 @@ class SecretChecks:
         self._pending = () if place == self._chosen else slots
         if place == self._chosen:
             await check_block(self._opened, slots)
+        else:
+            await self._opened.reference.mark(slots)
 
     async def last(self) -> None:
         """The very last block is verified too, unless it was."""

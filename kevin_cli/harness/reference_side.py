@@ -140,6 +140,10 @@ class ReferenceSide:
         body = {"op": "run", "baseline": baseline, "slots": list(slots), "fixes": fixes}
         return (await self._exchange(body, ASK_TIMEOUT_S)).elapsed_ns
 
+    async def mark(self, slots: Sequence[int]) -> None:
+        """The outputs in these slots are checked later, by the inputs as they are now."""
+        await self._ask("mark", slots=list(slots))
+
     async def check_block(self, slots: Sequence[int]) -> dict[str, Any]:
         return await self._ask("check_block", slots=list(slots))
 

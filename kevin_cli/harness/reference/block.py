@@ -61,7 +61,7 @@ class BlockChecker:
         own: list[Outputs] = []
         for slot, given in snapshots.items():
             inputs = task.master(slot)
-            own.append(task.subject.run(inputs))
+            own.append(task.subject.run(task.seen(slot)))
             untouched = task.slots.inputs_unchanged(slot, inputs) and not task.slots.broken_redzone(slot)
             if not untouched or not task.slots.still_holds(slot, given):
                 return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,7 @@ class Task:
         self.checker = Checker(subject)
         self.weights = Weights(subject, description["parameters"])
         self.contents: dict[int, Contents] = {}
+        self._marks: dict[int, int] = {}
         self._plan: InputPlan | None = None
         self._slots: Slots | None = None
         self._baselines: Baselines | None = None
@@ -73,6 +75,25 @@ class Task:
             return contents.kept
         tensors = self.plan.fill(contents.fill_seed, slot)
         for single in contents.changed:
+            _write(tensors, single)
+        return tensors
+
+    def place(self, slot: int, contents: Contents) -> None:
+        """A slot gets new contents."""
+        self.contents[slot] = contents
+        self._marks.pop(slot, None)
+
+    def mark(self, slots: Sequence[int]) -> None:
+        """The outputs in these slots belong to the inputs as they are now; other sides will change more of them."""
+        self._marks.update({slot: len(self.contents[slot].changed) for slot in slots})
+
+    def seen(self, slot: int) -> list[torch.Tensor]:
+        """The inputs that the outputs in the slot belong to: as they were when it was marked, else as they are."""
+        contents = self.contents[slot]
+        if slot not in self._marks or contents.kept is not None:
+            return self.master(slot)
+        tensors = self.plan.fill(contents.fill_seed, slot)
+        for single in contents.changed[: self._marks[slot]]:
             _write(tensors, single)
         return tensors
 

@@ -12,6 +12,7 @@ from kevin_cli.harness import timing
 from kevin_cli.harness.device_lock import exclusive
 from kevin_cli.harness.timing import (
     AGAIN,
+    BLOCK_NS,
     CANDIDATE,
     EAGER,
     ELSEWHERE,
@@ -206,7 +207,7 @@ def block_sizes(reference):
 def test_blocks_last_long_enough_within_the_slots():
     reference = Recorded({EAGER: 1000.0})
     measured(reference, [reference.side(EAGER)], num_slots=256)
-    assert block_sizes(reference) == {15}
+    assert block_sizes(reference) == {BLOCK_NS[DeviceKind.CUDA] // 1_000_000}
 
 
 def test_a_task_with_two_slots_is_timed_one_call_at_a_time():

@@ -91,3 +91,27 @@ def test_a_new_value_stays_in_its_domain(kind: str) -> None:
 
 def test_inputs_that_hang_together_are_not_changed_element_by_element() -> None:
     assert single_element([{"shape": [4], "strides": [1], "dtype": "int64", "domain": REAL}], [True]) is None
+
+
+@on("plain")
+def test_a_marked_block_is_judged_by_the_inputs_that_its_own_calls_saw(opened: Started) -> None:
+    """Other sides run over the same slots before a block is verified, and change more elements."""
+    right, slots = gelu_of_linear(opened), [0, 1]
+
+    def change() -> None:
+        late = Fixes(opened.arena("inputs"), opened.ask("fix", slots=slots)["fixes"])
+        for slot in slots:
+            late.apply(slot)
+
+    opened.ask("set_weights", seed=None)
+    opened.ask("fill", seed=5, num_slots=2)
+    change()
+    for slot in slots:
+        opened.reply(slot, right)
+    opened.ask("mark", slots=slots)
+    for _ in range(3):
+        change()
+    found = opened.ask("check_block", slots=slots)
+    assert found["passed"], found
+    opened.ask("fill", seed=6, num_slots=2)
+    assert not opened.ask("check_block", slots=slots)["passed"], "a mark ends with the contents that it was made for"
