@@ -189,7 +189,7 @@ async def _time(opened: OpenedTask, worker: WorkerSide, plan: Plan, findings: Fi
     worker.reported.clear()
     candidate = Side(CANDIDATE, late_run(opened.reference, worker), check.after)
     measured = await measure(opened.reference, [*opened.baseline_sides(final=final), candidate], plan)
-    worker.thaw()
+    await worker.thaw()
     findings.self_reported_us = median(report.reported_ns / report.num_calls for report in worker.reported) / 1e3
     await check.last()
     if not final or plan.device is DeviceKind.CPU:

@@ -98,7 +98,7 @@ def late_run(reference: ReferenceSide, worker: WorkerSide) -> Run:
 
     async def run(slots: Sequence[int]) -> int:
         fixes = await reference.fixes(slots)
-        worker.thaw()
+        await worker.thaw()
         try:
             return await worker.run(slots, fixes=fixes)
         finally:
@@ -199,7 +199,7 @@ async def measure_baselines(opened: OpenedTask, worker: WorkerSide) -> Baselines
     except CandidateFault:
         own = False
         times = await measure(opened.reference, sides[:-1], opened.plan)
-    worker.thaw()
+    await worker.thaw()
     if opened.task.contract.device is DeviceKind.CPU:
         return Baselines(times, InGraph(), {})
     fixed = choose_slots(opened.arenas.num_slots, median(times.samples[EAGER]))

@@ -194,8 +194,10 @@ class WorkerSide:
         """Nothing of it computes until `thaw`: not while others are timed, nor ahead of its own calls."""
         self._program.freeze()
 
-    def thaw(self) -> None:
+    async def thaw(self) -> None:
+        """Let it go on, and wait until it does: waking up is not to fall into its time."""
         self._program.thaw()
+        await self._ask({"op": "run", "slots": [], "instance": 0, "fixes": []}, Kind.DONE)
 
     @property
     def is_running(self) -> bool:
