@@ -66,6 +66,10 @@ class Given:
         list[str] | None, typer.Option("--input", help="One argument: 'x=randn(8,1024,dtype=bf16)'; repeat it.")
     ] = None
     weights: Annotated[Path | None, typer.Option(help="A checkpoint to load into the module.")] = None
+    run: Annotated[
+        str | None, typer.Option(help="A command that calls it ('python train.py', pytest::TEST): its real inputs.")
+    ] = None
+    run_timeout: Annotated[float | None, typer.Option(help="Seconds that command may take: 300.")] = None
 
 
 class Judging:

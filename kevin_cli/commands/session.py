@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from kevin_cli import tasks
+from kevin_cli.commands.capture import captured, captures_folder
 from kevin_cli.commands.formats import Format
 from kevin_cli.errors import MachineError, NothingToOptimizeError, StoppedError, TaskError
 from kevin_cli.harness.build.build import driver_capability
@@ -70,12 +71,16 @@ def take_order(flags: Mapping[str, Any]) -> Order:
         recipes=given.pop("recipes", None) or (),
         inputs=given.pop("inputs", None) or "",
         weights=given.pop("weights", None),
+        run=given.pop("run", None) or "",
+        run_timeout_s=given.pop("run_timeout", None) or NOTHING_GIVEN.run_timeout_s,
     )
     return Order(settings=read(given), screen=screen, as_json=form != "text", form=form, given=about)
 
 
 def find_target(text: str, order: Order) -> Target:
-    return tasks.parse_target(text, order.settings.python or None, order.given)
+    """The target, with inputs captured from the user's own run where `--run` asks for it."""
+    target = tasks.parse_target(text, order.settings.python or None, order.given)
+    return captured(target, order.given, order.settings, order.screen) if order.given.run else target
 
 
 def recorded_target(target: Target, settings: Settings) -> Target:
@@ -127,7 +132,7 @@ async def open_judge(
         cache=settings.cache.absolute(),
         isolation_minimum=settings.isolation,
         pause=pause,
-        hidden=(settings.runs.absolute(),),
+        hidden=(settings.runs.absolute(), captures_folder(settings)),
         **limits,
     )
     async with LocalJudge(judge_settings) as judge:

@@ -42,6 +42,9 @@ class Given:
     inputs: str = ""
     """`--inputs file.py:factory`."""
     weights: Path | None = None
+    run: str = ""
+    """`--run`: a command that calls the module; its inputs are those of these calls."""
+    run_timeout_s: float = 300.0
 
 
 NOTHING_GIVEN = Given()
@@ -64,13 +67,15 @@ def parse_target(text: str, python: str | None = None, given: Given = NOTHING_GI
         if interpreter == sys.executable:
             raise _syntax_fault(file, error) from error
         return target
-    needs_inputs = not (target.recipes or target.inputs_from)
+    needs_inputs = not (target.recipes or target.inputs_from or given.run)
     return replace(target, class_name=_choose_name(file, tree, name, needs_inputs=needs_inputs))
 
 
 def _with_given(target: Target, given: Given) -> Target:
     if given.recipes and given.inputs:
         raise UsageError("--input and --inputs exclude each other", "describe the inputs in one of both ways")
+    if given.run and (given.recipes or given.inputs):
+        raise UsageError("--run gives the inputs already", "leave out --input and --inputs")
     recipes = tuple(map(parse_recipe, given.recipes))
     names = [recipe.name for recipe in recipes if recipe.name]
     if twice := next((name for name in names if names.count(name) > 1), None):

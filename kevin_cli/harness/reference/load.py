@@ -96,7 +96,8 @@ def load(
     file = Path(path).resolve()
     source = read_source(file)
     module = import_file(file, source)
-    loaded = _whole(module, source, class_name, file)
+    constructor = getattr(module, "get_init_inputs", None) or inputs.constructor_of(inputs_from)
+    loaded = _whole(module, source, class_name, file, constructor)
     if recipes or inputs_from:
         loaded = replace(loaded, drawn_by="--input" if recipes else inputs_from.rpartition("/")[2])
     if weights:
@@ -119,11 +120,11 @@ def _given_inputs(recipes: Sequence[dict[str, Any]], inputs_from: str) -> Callab
     return inputs.from_recipes(recipes) if recipes else inputs.from_file(inputs_from)
 
 
-def _whole(module: types.ModuleType, source: str, name: str, file: Path) -> Loaded:
+def _whole(module: types.ModuleType, source: str, name: str, file: Path, constructor: Any) -> Loaded:
     """What the file binds under `name`, without its inputs."""
     found = find(module, name, file)
     if is_module_class(found):
-        return _of_class(module, source, found, file)
+        return _of_class(module, source, found, file, constructor)
     if isinstance(found, nn.Module):
         make = _copies(found) if not name.endswith("()") else lambda: _fresh(module, name, file)
         return _of_instance(found, make, file)
@@ -144,8 +145,8 @@ def _whole(module: types.ModuleType, source: str, name: str, file: Path) -> Load
     raise missing(found, name, file)
 
 
-def _of_class(module: types.ModuleType, source: str, found: type[nn.Module], file: Path) -> Loaded:
-    args, keywords = _init_inputs(module, found, file)
+def _of_class(module: types.ModuleType, source: str, found: type[nn.Module], file: Path, constructor: Any) -> Loaded:
+    args, keywords = _init_inputs(constructor, found, file)
     name = found.__name__ if getattr(module, found.__name__, None) is found else _bound_name(module, found)
     hint = f"{name} takes {signature_text(found.__init__)}"
 
@@ -248,11 +249,8 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str | torch.Tensor)
 
 
-def _init_inputs(
-    module: types.ModuleType, model_class: type[nn.Module], file: Path
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _init_inputs(factory: Any, model_class: type[nn.Module], file: Path) -> tuple[tuple[Any, ...], dict[str, Any]]:
     constructor = model_class.__init__
-    factory = getattr(module, "get_init_inputs", None)
     if not callable(factory):
         if not binds(constructor, (None,), {}):
             raise TaskFault(

@@ -58,6 +58,14 @@ def from_file(text: str) -> Draw:
     return factory  # type: ignore[no-any-return]
 
 
+def constructor_of(text: str) -> Any:
+    """The `get_init_inputs` of a file that gives inputs, for a module whose own file has none."""
+    if not text:
+        return None
+    file = Path(text.rpartition(":")[0])
+    return getattr(import_file(file, read_source(file)), "get_init_inputs", None)
+
+
 def reaching(
     whole: nn.Module, part: nn.Module, name: str, draw: Callable[[], tuple[tuple[Any, ...], tuple[str, ...]]]
 ) -> Draw:
