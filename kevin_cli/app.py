@@ -32,6 +32,7 @@ from kevin_cli.commands.verbs import (
     selftest,
     serve,
     show,
+    verify,
 )
 from kevin_cli.errors import ExitCode, KevinError
 
@@ -49,6 +50,7 @@ VERBS: dict[str, Callable[..., int]] = {
     "check": check.command,
     "show": show.command,
     "apply": apply.command,
+    "verify": verify.command,
     "report": report.command,
     "bench": bench.command,
     "serve": serve.command,

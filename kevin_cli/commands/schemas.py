@@ -93,6 +93,34 @@ class CheckObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartObject:
+    """One thing that a package claims; null: not checked."""
+
+    name: str
+    holds: bool | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyObject:
+    """What `kevin verify --json` prints."""
+
+    schema_version: int
+    package: str
+    task: str
+    device: str
+    holds: bool
+    broken: list[str]
+    parts: list[PartObject]
+    outcome: str | None
+    speedup: SpeedupObject | None
+    isolation: str | None
+    here: dict[str, Any] | None
+    """`device_name` and `versions`; null when nothing was judged."""
+    recorded: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunsObject:
     """What `kevin runs list --json` prints."""
 
@@ -111,6 +139,7 @@ def kinds() -> dict[str, Any]:
     return {
         "optimize.v1": OptimizeObject,
         "check.v1": CheckObject,
+        "verify.v1": VerifyObject,
         "runs.v1": RunsObject,
         "run.v1": Header,
         "turn.v1": Line,

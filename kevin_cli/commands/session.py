@@ -117,10 +117,16 @@ def use_gpus(settings: Settings) -> None:
 
 @asynccontextmanager
 async def open_judge(
-    settings: Settings, target: Target, device: DeviceKind, rules: Rules, pause: Pause = nullcontext
+    settings: Settings,
+    target: Target,
+    device: DeviceKind,
+    rules: Rules,
+    pause: Pause = nullcontext,
+    *,
+    compiled: bool = True,
 ) -> AsyncIterator[LocalJudge]:
     """The local judge, ended whatever happens inside. `rules` hold unless the user chose others; `pause` is held
-    while something is measured."""
+    while something is measured; `compiled`: whether torch.compile is measured beside eager."""
     make_cache(settings.cache)
     limits: dict[str, Any] = {}
     if settings.timeout:
@@ -132,6 +138,7 @@ async def open_judge(
         cache=settings.cache.absolute(),
         isolation_minimum=settings.isolation,
         pause=pause,
+        compiled_baseline=compiled,
         hidden=(settings.runs.absolute(), captures_folder(settings)),
         **limits,
     )

@@ -7,8 +7,10 @@ beside wins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from kevin_cli import __version__
@@ -18,6 +20,12 @@ from kevin_cli.types import Candidate, Comparison, Roofline, Task, TaskReport, T
 SCHEMA_VERSION = 1
 FORMAT = "kevin package"
 """Marks a folder as ours; only such a folder is ever replaced."""
+
+DESCRIBED = (
+    *("form", "attributes", "keyword_names", "contract", "inputs", "outputs", "output_specs"),
+    *("init", "init_keywords", "parameters", "training"),
+)
+"""Fields of a task that say what was verified; recorded as they are, and compared when it is verified again."""
 
 NOT_CHECKED = (
     "inputs outside the contract below: the original module runs for them",
@@ -34,22 +42,20 @@ def record(task: Task, candidate: Candidate, verdict: Verdict, report: TaskRepor
     plain = to_plain(task)
     judged = _without_samples(to_plain(verdict))
     del judged["log"]
-    kept = (
-        *("name", "form", "attributes", "keyword_names", "contract", "inputs", "outputs", "output_specs"),
-        *("init", "init_keywords", "parameters", "training"),
-    )
     return {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
         "kevin": __version__,
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "name": task.name,
         "class_name": task.class_name,
         "task": task.digest,
         "target": task.target.class_name,
         "submodule": task.target.submodule,
         "recipes": plain["target"]["recipes"],
+        "inputs_factory": task.target.inputs_from.rpartition(":")[2],
         "candidate": candidate.digest,
-        **{key: plain[key] for key in kept},
+        **{key: plain[key] for key in DESCRIBED},
         "weights": judged["weights"],
         "device_name": report.device_name,
         "versions": dict(report.versions),
@@ -60,6 +66,13 @@ def record(task: Task, candidate: Candidate, verdict: Verdict, report: TaskRepor
         "verdict": judged,
         "checked": checked(verdict),
         "not_checked": list(NOT_CHECKED),
+    }
+
+
+def hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """sha256 in hex of those of the named files that are there."""
+    return {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names if (folder / name).is_file()
     }
 
 

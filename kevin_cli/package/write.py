@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kevin_cli.errors import InfraError, UsageError
-from kevin_cli.package.evidence import FORMAT, readable, record
+from kevin_cli.package.evidence import FORMAT, hashes, readable, record
 from kevin_cli.package.faces import init_text, project_text
 from kevin_cli.package.runtime._machine import processor
 from kevin_cli.package.sources import copy_reference
@@ -98,9 +98,16 @@ def _fill(
     (draft / "__init__.py").write_text(init_text(task, copied))
     (draft / "pyproject.toml").write_text(project_text(task, candidate, has_folder=(draft / "reference").is_dir()))
     (draft / "py.typed").touch()
+    _copy_runtime(draft)
+    evidence["files"] = hashes(draft, _code_of(draft))
     (draft / "verification.json").write_text(json.dumps(evidence, indent=1, ensure_ascii=False) + "\n")
     (draft / "VERIFICATION.md").write_text(readable(evidence, task, verdict, report))
-    _copy_runtime(draft)
+
+
+def _code_of(draft: Path) -> list[str]:
+    """Everything that runs when the package is used, where pip has installed it as well."""
+    files = (path.relative_to(draft).as_posix() for path in sorted(draft.rglob("*")) if path.is_file())
+    return [name for name in files if name not in ("pyproject.toml", "py.typed")]
 
 
 def _copy_user_files(task: Task, draft: Path) -> bool:
