@@ -199,7 +199,8 @@ async def measure_baselines(opened: OpenedTask, worker: WorkerSide) -> Baselines
     except CandidateFault:
         own = False
         times = await measure(opened.reference, sides[:-1], opened.plan)
-    await worker.thaw()
+    if own:  # else nothing is loaded into it that could be asked
+        await worker.thaw()
     if opened.task.contract.device is DeviceKind.CPU:
         return Baselines(times, InGraph(), {})
     fixed = choose_slots(opened.arenas.num_slots, median(times.samples[EAGER]))
