@@ -26,6 +26,7 @@ from kevin_cli.commands.verbs import (
     doctor,
     models,
     optimize,
+    profile,
     report,
     runs,
     schema,
@@ -48,6 +49,7 @@ app = typer.Typer(
 VERBS: dict[str, Callable[..., int]] = {
     "optimize": optimize.command,
     "check": check.command,
+    "profile": profile.command,
     "show": show.command,
     "apply": apply.command,
     "verify": verify.command,

@@ -128,6 +128,23 @@ class RunsObject:
     runs: list[dict[str, Any]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileObject:
+    """What `kevin profile --json` prints. Times in µs, of all calls together; sizes in bytes, of one call."""
+
+    schema_version: int
+    command: str
+    device: str
+    forward_us: float
+    forward_share: float | None
+    """Of the time between the first and the last call; null: several processes."""
+    hook_share: float
+    modules: list[dict[str, Any]]
+    best: list[dict[str, Any]]
+    """With `optimize`, the command that makes it faster."""
+    notes: list[str]
+
+
 def kinds() -> dict[str, Any]:
     """Name with version -> the type that it describes."""
     from kevin_cli.refine.bench_rows import Row
@@ -140,6 +157,7 @@ def kinds() -> dict[str, Any]:
         "optimize.v1": OptimizeObject,
         "check.v1": CheckObject,
         "verify.v1": VerifyObject,
+        "profile.v1": ProfileObject,
         "runs.v1": RunsObject,
         "run.v1": Header,
         "turn.v1": Line,

@@ -21,7 +21,7 @@ from filelock import FileLock
 from kevin_cli.harness.faults import ReferenceFault
 from kevin_cli.harness.opened import OpenedTask
 from kevin_cli.harness.roofline import Ceilings, flops_by_precision, roofline, why_no_room
-from kevin_cli.types import DeviceKind, TaskReport
+from kevin_cli.types import DeviceKind
 
 MIN_BYTES, MAX_BYTES = 1 << 20, 1 << 30
 """Working sets that are measured; a task's own size is rounded up to a power of two between them."""
@@ -42,7 +42,7 @@ async def with_limit(opened: OpenedTask, cache: Path, *, again: bool = False) ->
     except ReferenceFault:
         return replace(opened, report=replace(opened.report, roofline=None))
     if found != known:
-        store(place, found, opened.report)
+        store(place, found, opened.report.device_name, dict(opened.report.versions))
     report = replace(opened.report, roofline=None)
     limit = roofline(opened.task, found, tf32=tf32, weak_check=report.weak_check)
     limited = replace(opened, report=replace(report, roofline=limit))
@@ -57,9 +57,16 @@ async def measure_device(opened: OpenedTask, cache: Path) -> Ceilings:
     place = _place(cache, opened)
     known, device = load(place), await opened.reference.ceilings([], [])
     sizes = wanted_sizes(MIN_BYTES, int(device["cache_bytes"]))
-    found = known.merged(_read(await opened.reference.ceilings(sizes, PRODUCTS)))
-    store(place, found, opened.report)
+    found = known.merged(read_ceilings(await opened.reference.ceilings(sizes, PRODUCTS)))
+    store(place, found, opened.report.device_name, dict(opened.report.versions))
     return found
+
+
+def with_known(cache: Path, kind: DeviceKind, device_name: str, torch: str, measured: Ceilings) -> Ceilings:
+    """Rates that were measured just now with what was known of the same device and torch; both are kept."""
+    place = _place_of(cache, kind, device_name, torch)
+    store(place, measured, device_name, {"torch": torch})
+    return load(place)
 
 
 async def _ceilings(opened: OpenedTask, known: Ceilings, *, again: bool) -> tuple[Ceilings, bool]:
@@ -73,7 +80,7 @@ async def _ceilings(opened: OpenedTask, known: Ceilings, *, again: bool) -> tupl
         sizes = [size for size in sizes if size not in dict(found.bytes_per_s)]
         precisions = [name for name in precisions if name not in dict(found.flops_per_s)]
     if sizes or precisions:
-        measured = _read(await opened.reference.ceilings(sizes, precisions))
+        measured = read_ceilings(await opened.reference.ceilings(sizes, precisions))
         if len(measured.bytes_per_s) < len(sizes):
             raise ReferenceFault("there is no memory left to measure it", "", "internal")
         found = found.merged(measured)
@@ -91,7 +98,8 @@ def _rounded(num_bytes: int) -> int:
     return min(MAX_BYTES, max(MIN_BYTES, 1 << max(0, num_bytes - 1).bit_length()))
 
 
-def _read(answer: dict[str, Any]) -> Ceilings:
+def read_ceilings(answer: dict[str, Any]) -> Ceilings:
+    """What `reference.ceilings.measure` answered, and what is on disk."""
     return Ceilings(
         cache_bytes=int(answer["cache_bytes"]),
         bytes_per_s=tuple(sorted((int(size), float(rate)) for size, rate in answer["bytes_per_s"])),
@@ -105,32 +113,35 @@ def _read(answer: dict[str, Any]) -> Ceilings:
 def _place(cache: Path, opened: OpenedTask) -> Path:
     """One file for each device and torch; a CPU is another one with other threads."""
     assert opened.report is not None
-    kind = opened.task.contract.device
-    threads = len(os.sched_getaffinity(0)) if kind is DeviceKind.CPU else 0
     torch = dict(opened.report.versions).get("torch", "")
-    key = json.dumps([kind.value, opened.report.device_name, torch, threads])
+    return _place_of(cache, opened.task.contract.device, opened.report.device_name, torch)
+
+
+def _place_of(cache: Path, kind: DeviceKind, device_name: str, torch: str) -> Path:
+    threads = len(os.sched_getaffinity(0)) if kind is DeviceKind.CPU else 0
+    key = json.dumps([kind.value, device_name, torch, threads])
     return cache / FOLDER / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
 def load(place: Path) -> Ceilings:
     """Nothing, when nothing is there or it cannot be read."""
     try:
-        return _read(json.loads(place.read_text()))
+        return read_ceilings(json.loads(place.read_text()))
     except (OSError, ValueError, KeyError, TypeError):
         return Ceilings(cache_bytes=0)
 
 
-def store(place: Path, ceilings: Ceilings, report: TaskReport) -> None:
+def store(place: Path, ceilings: Ceilings, device_name: str, versions: dict[str, str]) -> None:
     """Whole or not at all, together with what another kevin measured meanwhile."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(place.with_suffix(".lock")):
-        _publish(place, ceilings.merged(load(place)), report)
+        _publish(place, ceilings.merged(load(place)), device_name, versions)
 
 
-def _publish(place: Path, ceilings: Ceilings, report: TaskReport) -> None:
+def _publish(place: Path, ceilings: Ceilings, device_name: str, versions: dict[str, str]) -> None:
     plain = {
-        "device_name": report.device_name,
-        "versions": dict(report.versions),
+        "device_name": device_name,
+        "versions": versions,
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
         "cache_bytes": ceilings.cache_bytes,
         "bytes_per_s": ceilings.bytes_per_s,

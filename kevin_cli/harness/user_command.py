@@ -23,6 +23,8 @@ from typing import Any
 from kevin_cli.errors import UsageError
 
 SITE = Path(__file__).parent / "inject" / "site"
+RATES = Path(__file__).parent / "inject" / "rates.py"
+"""A program: what a device can do, in the user's interpreter."""
 PLAN, OUTPUT = "plan.json", "output.txt"
 POLL_S = 0.05
 GRACE_S = 5.0

@@ -79,6 +79,10 @@ def _wrap(plan: dict[str, Any], module: types.ModuleType) -> None:
 
 
 def _watcher(plan: dict[str, Any]) -> Watcher:
+    if plan["watch"] == "time":
+        from kevin_cli.harness.inject.timing import Timing
+
+        return Timing(plan)
     from kevin_cli.harness.inject.capture import Capture
 
     return Capture(plan)

@@ -10,6 +10,7 @@ Not promised: that no kernel is faster. A cache may hold what a working set need
 from __future__ import annotations
 
 import contextlib
+import platform
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -114,6 +115,11 @@ def _generator(device: torch.device) -> torch.Generator:
     return torch.Generator(device=device).manual_seed(0)
 
 
+def device_name(device: torch.device) -> str:
+    """As the maker calls it: one name for all GPUs or CPUs of a kind."""
+    return str(torch.cuda.get_device_name(device)) if device.type == "cuda" else _cpu_name()
+
+
 def cache_bytes(device: torch.device) -> int:
     """The last-level cache: L2 of a GPU, the sum of all L3 (or L2) of the CPUs; 0 when it cannot be told."""
     if device.type == "cuda":
@@ -130,3 +136,12 @@ def _size(text: str) -> int:
     """`32768K` -> 33554432."""
     unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
     return int(text.rstrip("KMG")) * unit
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            names = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+            return next(names, platform.machine())
+    except OSError:
+        return platform.machine()

@@ -266,8 +266,11 @@ class Session:
         else:
             waiting = os.environ.get("OMP_WAIT_POLICY", "default")
             versions.append(["threads", f"{torch.get_num_threads()}, waiting: {waiting}; freed memory is kept"])
-        name = torch.cuda.get_device_name(device) if cuda else _cpu_name()
-        return {"device_name": name, "versions": versions, "device_id": _gpu_id(device) if cuda else ""}
+        return {
+            "device_name": ceilings.device_name(device),
+            "versions": versions,
+            "device_id": _gpu_id(device) if cuda else "",
+        }
 
     def compute_something(self) -> Json:
         return {"answer": (torch.ones(4, device=self.task.subject.device) + 1).sum().item()}
@@ -287,15 +290,6 @@ def _gpu_id(device: torch.device) -> str:
 
 def _same_outputs(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
     return all(same_bytes(x.view(-1), y.view(-1)) for x, y in zip(a, b, strict=True))
-
-
-def _cpu_name() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            names = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
-            return next(names, platform.machine())
-    except OSError:
-        return platform.machine()
 
 
 def _fault(error: BaseException) -> Json:

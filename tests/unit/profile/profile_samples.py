@@ -1,0 +1,18 @@
+"""The command as users start it, in a folder of theirs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+KEVIN = Path(sys.executable).with_name("kevin")
+
+
+def kevin(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("KEVIN_")}
+    env = {**kept, "KEVIN_CACHE": str(folder / "cache"), "NO_COLOR": "1"}
+    return subprocess.run(
+        [str(KEVIN), *arguments], cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False
+    )
