@@ -130,6 +130,8 @@ def _tell(seen: Seen, ran: Ran, screen: Screen) -> None:
         screen.say(f"  and {len(others) - NUM_OTHERS} kinds more")
     if kind["autocast"]:
         screen.say("  it runs under autocast there; it is verified without")
+    if "odd" in seen.init:
+        screen.say(f"  its constructor was given a {seen.init['odd']}, which can't be written down for a candidate")
     for fault in seen.faults:
         screen.say(f"  not recorded: {fault}")
 

@@ -58,6 +58,7 @@ def optimize_object(ended: Ended) -> dict[str, Any]:
         "policy": ended.policy,
         "weak_check": (report.weak_check or None) if report else None,
         "note": ended.note,
+        "notes": list(ended.final.notes) if ended.final else [],
     }
 
 
@@ -81,6 +82,7 @@ def check_object(task: Task, verdict: Verdict, report: TaskReport, baseline: str
         "isolation": verdict.isolation.value,
         "rules": verdict.rules.value,
         "weak_check": verdict.weak_check or None,
+        "notes": list(verdict.notes),
     }
 
 

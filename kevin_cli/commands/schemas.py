@@ -72,6 +72,8 @@ class OptimizeObject:
     policy: str
     weak_check: str | None
     note: str
+    notes: list[str]
+    """What the judge saw of the winner that is no fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,8 @@ class CheckObject:
     isolation: str
     rules: str
     weak_check: str | None
+    notes: list[str]
+    """What the judge saw that is no fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

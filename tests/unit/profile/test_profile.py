@@ -44,7 +44,7 @@ MODEL = """
 SCRIPT = """
     import torch
     from model import Net
-    net = Net()
+    net = torch.compile(Net())
     for _ in range(5):
         net(torch.ones(256, 64)).sum().backward()
 """
