@@ -54,12 +54,12 @@ EXIT_CODES = {
 def run(target: str, flags: Mapping[str, Any]) -> int:
     """Returns the exit code. Raises `KevinError` for what the user should read."""
     order = sessions.take_order(flags)
-    return tell(order, _optimize(order, sessions.find_target(target, order)))
+    return tell(order, search(order, sessions.find_target(target, order)))
 
 
 def resume(order: Order, run: RecordedRun) -> int:
     """Go on with a recorded run, by the settings in `order`."""
-    return tell(order, _optimize(order, sessions.recorded_target(run.header.task.target, order.settings), run))
+    return tell(order, search(order, sessions.recorded_target(run.header.task.target, order.settings), run))
 
 
 def tell(order: Order, story: Coroutine[Any, Any, Ended]) -> int:
@@ -69,7 +69,7 @@ def tell(order: Order, story: Coroutine[Any, Any, Ended]) -> int:
     return int(EXIT_CODES[ended.outcome])
 
 
-async def _optimize(order: Order, target: Target, start: RecordedRun | None = None) -> Ended:
+async def search(order: Order, target: Target, start: RecordedRun | None = None) -> Ended:
     settings = order.settings
     refuse_unpackable(target)
     price_of(settings)

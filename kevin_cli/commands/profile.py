@@ -16,6 +16,7 @@ from typing import Any
 from kevin_cli.commands import session as sessions
 from kevin_cli.commands.capture import command_words, refuse_failed
 from kevin_cli.commands.report import SCHEMA_VERSION, print_object
+from kevin_cli.commands.session import Order
 from kevin_cli.errors import ExitCode, MachineError, TaskError
 from kevin_cli.harness.limits import MAX_BYTES, MIN_BYTES, read_ceilings, with_known
 from kevin_cli.harness.roofline import Ceilings
@@ -37,8 +38,18 @@ def run(command: str, flags: Mapping[str, Any]) -> int:
     flags = dict(flags)
     timeout_s = flags.pop("run_timeout", None) or WATCHED_S
     order = sessions.take_order(flags)
+    profiled = profile(command, order, timeout_s)
+    if order.as_json:
+        print_object(profile_object(profiled))
+    else:
+        order.screen.result(profile_block(profiled))
+    return int(ExitCode.OK)
+
+
+def profile(command: str, order: Order, timeout_s: float = WATCHED_S) -> Profiled:
+    """Run the command, watched, then measure what its device can do. Raises `KevinError`."""
     python = find_python(order.settings.python or None)
-    argv = resolve(command_words(command, python) if not _is_file(command) else [python, command], python)
+    argv = resolve(command_words(run_text(command), python), python)
     folder = make_folder(order.settings.runs.absolute().parent / "profiles", "profile", datetime.now(UTC).date())
     order.screen.say(f"running {command} for at most {timeout_s:g} s …")
     ran = run_watched(argv, {"watch": "time", "folder": str(folder)}, timeout_s)
@@ -48,12 +59,13 @@ def run(command: str, flags: Mapping[str, Any]) -> int:
         raise TaskError(f"{command} called no torch module", "does it start Python without -I, -E or -S, and in time?")
     order.screen.say("measuring what this device can do …")
     ceilings = measured_ceilings(python, found, order.settings.cache.absolute())
-    profiled = _profiled(command, found, ceilings, order.settings.python)
-    if order.as_json:
-        print_object(profile_object(profiled))
-    else:
-        order.screen.result(profile_block(profiled))
-    return int(ExitCode.OK)
+    return _profiled(command, found, ceilings, order.settings.python)
+
+
+def run_text(command: str) -> str:
+    """A Python file alone is run with python."""
+    is_file = command.endswith(".py") and Path(command).is_file()
+    return f"python {shlex.quote(command)}" if is_file else command
 
 
 def measured_ceilings(python: str, found: list[dict[str, Any]], cache: Path) -> Ceilings:
@@ -92,22 +104,25 @@ def profile_object(profiled: Profiled) -> dict[str, Any]:
     }
 
 
-def optimize_command(row: Share, command: str, python: str) -> str | None:
-    """The command that makes this module faster; `None` when no TARGET names it."""
+def target_text(row: Share) -> str | None:
+    """TARGET for the module; `None` when none names it."""
     if _is_users(row.file, row.class_name):
-        target = f"{_short(row.file)}:{row.class_name}"
-    elif _is_users(row.root_file, row.root) and row.path and not row.path.startswith("<"):
-        target = f"{_short(row.root_file)}:{row.root}::{row.path}"
-    else:
-        return None
-    run = f"python {shlex.quote(command)}" if _is_file(command) else command
-    words = ["kevin", "optimize", target, "--run", run, *(["--python", python] if python else [])]
+        return f"{_short(row.file)}:{row.class_name}"
+    if _is_users(row.root_file, row.root) and row.path and not row.path.startswith("<"):
+        return f"{_short(row.root_file)}:{row.root}::{row.path}"
+    return None
+
+
+def optimize_command(row: Share, command: str, python: str) -> str:
+    """The command that makes this module faster."""
+    target = target_text(row) or ""
+    words = ["kevin", "optimize", target, "--run", run_text(command), *(["--python", python] if python else [])]
     return shlex.join(words)
 
 
 def _profiled(command: str, found: list[dict[str, Any]], ceilings: Ceilings, python: str) -> Profiled:
     rows = shares(found, ceilings)
-    chosen = best(rows, lambda row: optimize_command(row, command, python) is not None)
+    chosen = best(rows, lambda row: target_text(row) is not None)
     forward_us = rows[0].total_us
     span_us = 1e6 * max(report["span_s"] for report in found)
     hook_us = 1e6 * sum(report["hook_s"] * spot["num_calls"] for report in found for spot in report["spots"])
@@ -118,7 +133,7 @@ def _profiled(command: str, found: list[dict[str, Any]], ceilings: Ceilings, pyt
         forward_share=min(1.0, forward_us / span_us) if span_us and len(found) == 1 else None,
         hook_share=hook_us / forward_us if forward_us else 0.0,
         rows=rows,
-        best=tuple((row, optimize_command(row, command, python) or "") for row in chosen),
+        best=tuple((row, optimize_command(row, command, python)) for row in chosen),
         notes=tuple(f"watching ended early: {report['fault']}" for report in found if report["fault"]),
     )
 
@@ -138,7 +153,3 @@ def _is_users(file: str, class_name: str) -> bool:
 def _short(file: str) -> str:
     relative = os.path.relpath(file)
     return file if relative.startswith("..") else relative
-
-
-def _is_file(command: str) -> bool:
-    return command.endswith(".py") and Path(command).is_file()

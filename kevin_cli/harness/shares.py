@@ -19,6 +19,8 @@ from kevin_cli.harness.roofline import Ceilings, bytes_rate
 MAX_INSIDE = 5
 """Modules inside of one that is still a task for a kernel: more is a model, not a kernel."""
 MIN_SHARE = 0.01
+MIN_GAIN = 1.02
+"""Of the whole, at most: less is not worth a search."""
 NUM_BEST = 3
 
 
@@ -80,7 +82,7 @@ def best(rows: Iterable[Share], is_usable: Any) -> tuple[Share, ...]:
     chosen: list[Share] = []
     fitting = [row for row in rows if row.num_inside <= MAX_INSIDE and row.share >= MIN_SHARE and is_usable(row)]
     for row in sorted(fitting, key=lambda row: -row.saving_us):
-        if row.saving_us > 0 and not any(_overlap(row, other) for other in chosen):
+        if row.gain >= MIN_GAIN and not any(_overlap(row, other) for other in chosen):
             chosen.append(row)
     return tuple(chosen[:NUM_BEST])
 

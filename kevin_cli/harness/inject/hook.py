@@ -83,6 +83,10 @@ def _watcher(plan: dict[str, Any]) -> Watcher:
         from kevin_cli.harness.inject.timing import Timing
 
         return Timing(plan)
+    if plan["watch"] == "swap":
+        from kevin_cli.harness.inject.swap import Swap
+
+        return Swap(plan)
     from kevin_cli.harness.inject.capture import Capture
 
     return Capture(plan)

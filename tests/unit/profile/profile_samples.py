@@ -10,9 +10,9 @@ from pathlib import Path
 KEVIN = Path(sys.executable).with_name("kevin")
 
 
-def kevin(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def kevin(folder: Path, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("KEVIN_")}
     env = {**kept, "KEVIN_CACHE": str(folder / "cache"), "NO_COLOR": "1"}
     return subprocess.run(
-        [str(KEVIN), *arguments], cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False
+        [str(KEVIN), *arguments], cwd=folder, env=env, capture_output=True, text=True, timeout=timeout_s, check=False
     )
