@@ -109,9 +109,10 @@ def _tell(order: Order, tried: Sequence[tuple[str, Ended | KevinError]], whole: 
         return
     speed = whole.speed
     before, after = speed.baseline_timing.median_us / 1e3, speed.candidate_timing.median_us / 1e3
+    word = "faster" if speed.low > 1 else "slower" if speed.high < 1 else "no difference from run to run"
     order.screen.result(
-        f"the whole: {speed.median:.3f}× [{speed.low:.3f} … {speed.high:.3f}], {before:.2f} ms → {after:.2f} ms "
-        f"an outermost call and what lies between two; torch.compile off in both"
+        f"the whole: {word}, {speed.median:.3f}× [{speed.low:.3f} … {speed.high:.3f}], "
+        f"{before:.2f} ms → {after:.2f} ms an outermost call and what lies between two; torch.compile off in both"
     )
     order.screen.result(f"patched in: {', '.join(whole.swapped) or 'nowhere, nothing fits'}")
     for fault in whole.faults:
