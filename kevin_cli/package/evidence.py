@@ -29,7 +29,8 @@ DESCRIBED = (
 
 NOT_CHECKED = (
     "inputs outside the contract below: the original module runs for them",
-    "gradients: the kernel is forward-only; with gradients enabled the original module runs",
+    "gradients: the kernel is forward-only; in grad mode, when an input or a weight requires a gradient, the original "
+    "module runs and autograd sees it alone",
     "other devices, drivers and versions of torch than those named below",
     "hooks on submodules, and submodules that are changed in place after construction",
     "calls under torch.compile and torch.export beyond what the guard decides when they are traced",
