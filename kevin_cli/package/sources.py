@@ -15,7 +15,13 @@ from kevin_cli.errors import UsageError
 
 
 def copy_reference(target: Path, package: Path) -> None:
-    """`reference.py`, or a folder `reference/` when the target imports siblings."""
+    """`reference.py`, or a folder `reference/` when the target imports siblings.
+
+    Raises `UsageError` for a file that says of itself that it does not stand alone (`STANDS_ALONE = False`), and for
+    one that imports from outside its folder.
+    """
+    if not _stands_alone(target):
+        raise UsageError(f"{target.name} needs more than its folder's Python files", "name the file of its class")
     siblings = local_imports(target)
     if not siblings:
         shutil.copyfile(target, package / "reference.py")
@@ -25,6 +31,14 @@ def copy_reference(target: Path, package: Path) -> None:
     shutil.copyfile(target, home / "__init__.py")
     for sibling in siblings:
         _copy(sibling, home / sibling.name)
+
+
+def _stands_alone(target: Path) -> bool:
+    """As kevin writes it into the file of a live module, whose weights lie beside it."""
+    return not any(
+        isinstance(node, ast.Assign) and ast.unparse(node) == "STANDS_ALONE = False"
+        for node in ast.parse(target.read_text()).body
+    )
 
 
 def local_imports(target: Path) -> tuple[Path, ...]:
