@@ -144,7 +144,7 @@ def test_an_interrupt_in_a_notebook_ends_the_story_and_its_thread() -> None:
     heard: list[str] = []
 
     async def endless() -> Ended:
-        threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+        threading.Timer(0.2, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT]).start()
         try:
             await asyncio.Event().wait()
         finally:
@@ -160,6 +160,10 @@ def test_an_interrupt_in_a_notebook_ends_the_story_and_its_thread() -> None:
             asyncio.events._set_running_loop(None)
             loop.close()
 
-    with pytest.raises(StoppedError, match="interrupted"):
-        cell()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(StoppedError, match="interrupted"):
+            cell()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert heard == ["cancelled"]
