@@ -43,7 +43,8 @@ WHERE = """
 import importlib.util, os, sys
 torch = importlib.util.find_spec("torch")
 print(sys.prefix, sys.base_prefix, sys.exec_prefix, sep="\\n")
-print(os.path.dirname(os.path.dirname(torch.origin)) if torch and torch.origin else "")
+if torch and torch.origin:  # the folder of packages, and where torch really lies when it is a link there
+    print(*(os.path.dirname(os.path.dirname(path(torch.origin))) for path in (str, os.path.realpath)), sep="\\n")
 """
 
 Contain = Callable[..., list[str]]
