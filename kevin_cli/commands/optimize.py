@@ -14,6 +14,7 @@ from kevin_cli.commands.serve import wish_of
 from kevin_cli.commands.session import Order, Session
 from kevin_cli.errors import ExitCode, NothingToOptimizeError, UsageError
 from kevin_cli.harness.roofline import why_no_room
+from kevin_cli.package.faces import offered
 from kevin_cli.package.sources import local_imports
 from kevin_cli.package.write import package_path, refuse_foreign, write
 from kevin_cli.policies.choose import Choice, choose
@@ -172,7 +173,7 @@ async def _search(order: Order, choice: Choice, session: Session, sharing: Shari
         with progress, follower or nullcontext():
             result = await _loop(session, policy, run_settings, journal, start, progress, follower)
     run, output = journal.folder.resolve(), await _write(order.settings, session, result)
-    block = ending_block(result, session.report, class_name=session.task.class_name, run=run, output=output)
+    block = ending_block(result, session.report, class_name=offered(session.task, output), run=run, output=output)
     (order.screen.say if order.as_json else order.screen.result)(block)
     if branch:
         order.screen.say(f"in git: git log --graph {branch.name}")

@@ -87,6 +87,15 @@ def init_text(task: Task, copied: bool) -> str:
     return head + PATCH + '\n\n__all__ = ["patch"]\n'
 
 
+def offered(task: Task, package: Path | None) -> str:
+    """What a written package offers first: the class, the function, or `patch`."""
+    if task.form == "function":
+        return task.target.class_name
+    if package is None or f"class {task.class_name}(" in (package / "__init__.py").read_text():
+        return task.class_name
+    return "patch"
+
+
 def project_text(task: Task, candidate: Candidate, *, has_folder: bool) -> str:
     """The folder itself is the package, so that it can be imported where it lies and installed as well."""
     name = f"{task.name}_kevin"

@@ -109,14 +109,18 @@ def verdict_block(verdict: Verdict, report: TaskReport, who: str) -> RenderableT
 def ending_block(
     result: RunResult, report: TaskReport | None, *, class_name: str, run: Path, output: Path | None
 ) -> RenderableType:
-    """What came of a run: the winner's numbers, one line of outcome, where everything lies."""
+    """What came of a run: the winner's numbers, one line of outcome, where everything lies.
+
+    `class_name`: what the written package offers first, a class, a function or `patch`.
+    """
     lines: list[RenderableType] = []
     if result.ending.final and report:
         lines.append(verdict_block(result.ending.final, report, "kevin's kernel"))
     lines.append(_outcome_line(result))
     if output:
         lines.append(Text.assemble("written to ", (str(output), "bold")))
-        lines.append(Text(f"  from {output.name} import {class_name}   # in place of your own", style="dim"))
+        how = "with patch(model): …" if class_name == "patch" else "in place of your own"
+        lines.append(Text(f"  from {output.name} import {class_name}   # {how}", style="dim"))
     elif result.ending.winner:
         lines.append(_best_line(result.ending, run))
     return Group(*lines, Text(f"the run: {run}", style="dim"))
