@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import os
 import sys
 from pathlib import Path
@@ -46,18 +47,19 @@ def randomised(module: torch.nn.Module) -> torch.nn.Module:
 
 def main() -> int:
     reference, extension = import_file(Path(sys.argv[1])), import_extension(Path(sys.argv[2]))
-    device = extension.Model._kevin_record["contract"]["device"]
+    record = json.loads((Path(sys.argv[2]) / "verification.json").read_text())
+    device, name = record["contract"]["device"], record["class_name"]
     init = reference.get_init_inputs()
-    original = randomised(reference.Model(*init)).to(device)
-    drop_in = extension.Model(*init).to(device).eval()
+    original = randomised(getattr(reference, name)(*init)).to(device)
+    drop_in = getattr(extension, name)(*init).to(device).eval()
     drop_in.load_state_dict(original.state_dict())
     inputs = [value.to(device) for value in reference.get_inputs()]
-    name = Path(sys.argv[2]).name
+    package = Path(sys.argv[2]).name
     with torch.no_grad():
         if not torch.allclose(drop_in(*inputs), original(*inputs), rtol=1e-3, atol=1e-4):
-            print(f"{name}: the results differ from the original's", file=sys.stderr)
+            print(f"{package}: the results differ from the original's", file=sys.stderr)
             return 1
-    print(f"{name}: used in place of the original in a fresh process, with its weights: same results")
+    print(f"{package}: used in place of the original in a fresh process, with its weights: same results")
     return 0
 
 

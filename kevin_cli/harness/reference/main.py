@@ -30,12 +30,14 @@ from kevin_cli.harness.reference.load import load
 from kevin_cli.harness.reference.lower import describe
 from kevin_cli.harness.reference.nulls import show_nulls
 from kevin_cli.harness.reference.numerics import Compared
-from kevin_cli.harness.reference.subject import Subject, same_bytes, synchronize
+from kevin_cli.harness.reference.subject import Subject, same_bytes, seed_everything, synchronize
 from kevin_cli.harness.reference.task import Contents, Task, is_random
 from kevin_cli.harness.steady import Places, keep_freed_memory
 from kevin_cli.harness.wire import CLOCKED, REQUEST_SPIN_S, Channel, ChannelClosed, Frame, Kind
 
 Json = dict[str, Any]
+IMPORT_SEED = 0
+"""A file that makes tensors when it is imported makes the same ones every time, and is the same task."""
 
 
 class Session:
@@ -94,6 +96,7 @@ class Session:
         return operations[body["op"]](**arguments), ()
 
     def describe(self, target: Json, device: str) -> Json:
+        seed_everything(IMPORT_SEED)
         loaded = load(
             target["path"],
             target["class_name"],

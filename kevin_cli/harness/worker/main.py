@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import json
+import secrets
 import signal
 import struct
 import sys
@@ -138,6 +139,7 @@ class Session:
         return pack_watched(seen)
 
     def _loaded(self, instance: int = 0) -> Caller:
+        _forget_seed()
         if instance >= len(self._callers):
             raise RuntimeError("nothing is loaded yet")
         return self._callers[instance]
@@ -152,6 +154,15 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules["candidate"] = module
     spec.loader.exec_module(module)
     return module
+
+
+_SEED, _BITS = torch.manual_seed, secrets.randbits
+"""Bound before any candidate is there to replace them."""
+
+
+def _forget_seed() -> None:
+    """Another random state for every request: the construction's is public, and would tell the judge's calls apart."""
+    _SEED(_BITS(63))
 
 
 def _construct(module: ModuleType, body: dict[str, Any]) -> torch.nn.Module:

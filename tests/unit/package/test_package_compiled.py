@@ -243,6 +243,16 @@ def test_two_packages_of_modules_with_one_name_work_side_by_side(package: Import
         assert calls(module) == 1
 
 
+USE = Path(__file__).parents[3] / "kernels_examples" / "use_extension.py"
+
+
+def test_the_demo_uses_a_package_in_a_fresh_process(package: Import, task: Task) -> None:
+    folder = Path(str(package().__file__)).parent
+    done = subprocess.run([sys.executable, USE, task.target.path, folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "same results" in done.stdout
+
+
 @pytest.mark.slow
 def test_pip_installs_the_folder_into_a_clean_environment(package: Import, task: Task, tmp_path: Path) -> None:
     folder = Path(str(package().__file__)).parent
