@@ -15,7 +15,10 @@ class Reference:
 
     def __init__(self, answer=None):
         self.answer = answer or {"passed": True, "kind": "ok", "detail": ""}
-        self.asked = []
+        self.asked, self.marked = [], []
+
+    async def mark(self, slots):
+        self.marked.append(list(slots))
 
     async def check_block(self, slots):
         self.asked.append(list(slots))
@@ -59,3 +62,11 @@ def test_a_wrong_output_in_a_timed_block_is_the_candidates_fault(kind, outcome):
     with pytest.raises(CandidateFault, match="in a timed block") as fault:
         checked(1, Reference({"passed": False, "kind": kind, "detail": "it is wrong"}))
     assert fault.value.outcome is outcome
+
+
+def test_what_may_be_verified_later_is_marked_while_its_inputs_are_those_that_it_saw():
+    reference = Reference()
+    found = checked(25, reference)
+    marked = [slots[0] // 100 for slots in reference.marked]
+    assert sorted({*found, *marked}) == list(range(25))
+    assert set(found[:-1]) & set(marked) == set()
