@@ -16,7 +16,7 @@ _kevin_completion kevin
 echo "${COMPREPLY[@]}"
 """
 ZSH = """
-autoload -U compinit; compinit -u -d /dev/null 2>/dev/null
+autoload -U compinit; compinit -u -D 2>/dev/null
 eval "$(kevin completion zsh)"
 _arguments() { print -r -- "$*" }
 words=(%s) CURRENT=%d
