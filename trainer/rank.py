@@ -133,12 +133,24 @@ def _place(device: DeviceKind) -> str:
     return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if device is DeviceKind.CUDA else "cpu"
 
 
+def _end(code: int) -> None:
+    """Everything is on disk. Threads of the process group may outlive its objects and abort an ordinary exit, which
+    the launcher would take for a rank that failed."""
+    import torch.distributed
+
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 def main() -> None:
     end_with_parent()
     places, socket = Places(Path(sys.argv[1])), Path(sys.argv[2])
     stop_at = float(sys.argv[3]) if len(sys.argv) > 3 else None
     try:
-        raise SystemExit(train(places, socket, stop_at))
+        _end(train(places, socket, stop_at))
     except KevinError as error:
         ended = {"step": None, "why": error.message, "hint": error.hint, "is_fault": True}
         write_whole(places.root / "ended.json", json.dumps(ended))

@@ -21,6 +21,8 @@ from kevin_cli.tasks.target import Given
 @pytest.fixture(autouse=True)
 def _own_import_path() -> Iterator[None]:
     before = list(sys.path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "layers"]:
+        del sys.modules[name]  # another test's
     yield
     sys.path[:] = before
 

