@@ -146,5 +146,5 @@ def test_a_killed_run_leaves_no_memory_on_the_gpu(tmp_path):
             process.wait(chance.uniform(2.0, 60.0))
         process.kill()
         process.wait()
-        assert left_after(GONE_WITHIN_S, before) == [], f"after kill {number}, seed {seed}"
+        assert left_after(GONE_WITHIN_S) == [], f"after kill {number}, seed {seed}"
         assert gpu_processes() <= before
