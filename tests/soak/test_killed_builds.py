@@ -53,19 +53,24 @@ def reap():
             pass
 
 
+def command_line(process):
+    """What a process runs; empty for one that has ended, even since it was listed."""
+    try:
+        return "" if process.status() == psutil.STATUS_ZOMBIE else " ".join(process.cmdline())[:200] or process.name()
+    except psutil.NoSuchProcess:
+        return ""
+
+
 def left_after(patience_s, before=frozenset()):
     """Command lines of the programs that are still there when the patience is over, without those of `before`:
     the tests of the same process that came first have judges of their own."""
     deadline = time.monotonic() + patience_s
     while True:
         reap()
-        alive = [
-            child
-            for child in psutil.Process().children(recursive=True)
-            if child.pid not in before and child.status() != "zombie"
-        ]
+        children = psutil.Process().children(recursive=True)
+        alive = [line for child in children if child.pid not in before and (line := command_line(child))]
         if not alive or time.monotonic() > deadline:
-            return [" ".join(child.cmdline())[:200] for child in alive]
+            return alive
         time.sleep(0.05)
 
 
