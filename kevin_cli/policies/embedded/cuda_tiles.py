@@ -8,10 +8,9 @@ no TF32. What limits it: shared memory feeds 2 x kMicro values for kMicro x kMic
 
 from __future__ import annotations
 
-from kevin_cli.policies.embedded.cuda_elements import Elements
+from kevin_cli.policies.embedded.cuda_frame import Frame, Grid
 from kevin_cli.policies.embedded.passes import rows_before
-from kevin_cli.policies.embedded.source import Lines
-from kevin_cli.policies.embedded.space import Cell, RowProgram
+from kevin_cli.policies.embedded.space import Cell
 from kevin_cli.policies.embedded.tiles import Product, combined, needed
 
 SIDE = 16
@@ -20,18 +19,26 @@ THREADS = SIDE * SIDE
 STRETCH = 16
 
 
-class Tiles:
-    """Writes the body of one kernel."""
+def write_tiles(frame: Frame, product: Product) -> Grid:
+    """Write the kernel."""
+    tiles = _Tiles(frame, product)
+    frame.open(frame.name, [], THREADS)
+    tiles.write()
+    frame.lines.close()
+    return Grid(tiles.num_blocks, tiles.num_blocks, str(THREADS))
 
-    def __init__(self, lines: Lines, program: RowProgram, elements: Elements, product: Product, micro: int) -> None:
-        self.lines = lines
-        self.program = program
+
+class _Tiles:
+    def __init__(self, frame: Frame, product: Product) -> None:
+        self.lines = frame.lines
+        self.program = program = frame.program
         self.space = program.space
-        self.elements = elements
-        self.names = elements.names
+        self.elements = frame.elements
+        self.elements.is_direct = True
+        self.names = frame.names
         self.product = product
-        self.micro = micro
-        self.tile = SIDE * micro
+        self.micro = {8: 8, 4: 4}.get(frame.plan.vector, 2)
+        self.tile = SIDE * self.micro
         batch, left, right = (product.size(program, atoms) for atoms in (product.batch, product.left, product.right))
         self.num_left, self.num_right = left, right
         self.left_tiles, self.right_tiles = -(-left // self.tile), -(-right // self.tile)

@@ -7,24 +7,31 @@ neighbouring threads always touch neighbours in memory.
 
 from __future__ import annotations
 
-from kevin_cli.policies.embedded.cuda_elements import Elements
-from kevin_cli.policies.embedded.passes import Pass, rows_before
-from kevin_cli.policies.embedded.source import Lines
-from kevin_cli.policies.embedded.space import Cell, RowProgram
+from kevin_cli.policies.embedded.cuda_frame import Frame, Grid
+from kevin_cli.policies.embedded.passes import Pass, passes, rows_before
+from kevin_cli.policies.embedded.space import Cell
 from kevin_cli.policies.embedded.turned import SIDE, turned_loads
 
 LINES = 8
 """Threads of a block: `SIDE` x `LINES`."""
 
 
-class Turned:
-    """Writes the body of one kernel."""
+def write_turned(frame: Frame, atom: int) -> Grid:
+    """Write the kernel; `atom`: the row atom along which loads are contiguous."""
+    turned = _Turned(frame, atom)
+    frame.open(frame.name, [], SIDE * LINES)
+    turned.write(passes(frame.program, lambda cell: False)[0])
+    frame.lines.close()
+    return Grid(turned.num_blocks, turned.num_blocks, f"dim3({SIDE}, {LINES})")
 
-    def __init__(self, lines: Lines, program: RowProgram, elements: Elements, atom: int) -> None:
-        self.lines = lines
-        self.program = program
-        self.elements = elements
-        self.names = elements.names
+
+class _Turned:
+    def __init__(self, frame: Frame, atom: int) -> None:
+        self.lines = frame.lines
+        self.program = program = frame.program
+        self.elements = frame.elements
+        self.elements.is_direct = True
+        self.names = frame.names
         self.atom = atom
         sizes = program.space.sizes
         self.others = tuple(other for other in range(program.space.num_row_atoms) if other != atom)

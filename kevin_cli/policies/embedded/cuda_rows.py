@@ -1,0 +1,179 @@
+"""Reductions and running sums as CUDA: a block, or part of a warp, for each row, in one launch.
+
+What later passes need waits in registers or shared memory. Where rows lie beside each other in memory, each
+thread of a warp has a row of its own and warps share the columns.
+"""
+
+from __future__ import annotations
+
+from kevin_cli.policies.embedded.cuda_frame import LANES, Frame, Grid, operator
+from kevin_cli.policies.embedded.passes import Pass, all_rows, is_costly, passes
+from kevin_cli.policies.embedded.space import Cell
+
+SCAN_OPERATORS = {"sum": "Sum", "prod": "Product"}
+SCAN_IDENTITIES = {"sum": "0.0f", "prod": "1.0f"}
+MAX_KEPT_REGISTERS = 64
+"""Floats that one thread may hold between passes before they spill."""
+MAX_SHARED_BYTES = 48 << 10
+"""Static shared memory of a block."""
+
+
+def write_rows(frame: Frame) -> Grid:
+    """Write the kernel."""
+    return _Rows(frame).write()
+
+
+class _Rows:
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.plan = frame.plan
+        self.lines = frame.lines
+        self.program = frame.program
+        self.space = frame.space
+        self.elements = frame.elements
+        self.names = frame.names
+        self.keep = self._keep()
+        self.passes = self._passes(self.keep)
+        self.elements.keep = self.keep
+
+    @property
+    def rows_per_block(self) -> int:
+        if self.frame.is_across or self.plan.threads > 32:
+            return 1
+        return max(self.plan.rows, 32 // self.plan.threads)
+
+    def _passes(self, keep: str) -> tuple[Pass, ...]:
+        return passes(self.program, lambda cell: keep != "none" and _is_kept(cell))
+
+    def _keep(self) -> str:
+        """The plan's wish, as far as registers and shared memory reach."""
+        if self.frame.is_across or self.frame.has_scans:
+            return "none"
+        num_kept = sum(len(item.kept) for item in self._passes("registers"))
+        a_thread = -(-self.space.num_columns // self.plan.threads)
+        if self.plan.keep == "registers" and num_kept * a_thread <= MAX_KEPT_REGISTERS:
+            return "registers"
+        shared = num_kept * self.space.num_columns * 4 * self.rows_per_block
+        wanted = self.plan.keep != "none"
+        return "shared" if wanted and shared + 256 <= MAX_SHARED_BYTES else "none"
+
+    def write(self) -> Grid:
+        frame, rows = self.frame, self.rows_per_block
+        frame.open(frame.name, [], LANES * frame.threads if frame.is_across else frame.threads * rows)
+        self._rows(rows)
+        self.elements.guard = "is_active" if rows > 1 or frame.is_across else ""
+        self.elements.write_row_coordinates(self.lines)
+        self._declare_kept()
+        ready: set[Cell] = set()
+        pointers: set[str] = set()
+        for number, item in enumerate(self.passes):
+            self._row_cells(number, ready)
+            self._pass(number, item, pointers)
+            for cell in item.reductions:
+                self._reduce(cell)
+        self._row_cells(self.program.num_passes, ready)
+        frame.row_stores("thread == 0" + (" && is_active" if self.elements.guard else ""))
+        self.lines.close()
+        return self._grid(rows)
+
+    def _grid(self, rows: int) -> Grid:
+        blocks = -(-self.frame.row_blocks // rows)
+        block = f"dim3({self.plan.threads}, {rows})" if rows > 1 else str(self.plan.threads)
+        return Grid(blocks, blocks, self.frame.lane_block if self.frame.is_across else block)
+
+    def _rows(self, rows: int) -> None:
+        """Which row a thread works on."""
+        if self.frame.is_across:
+            return self.frame.lane_rows("blockIdx.x")
+        self.lines.add("const int thread = threadIdx.x;")
+        if rows == 1:
+            return self.lines.add("const int64_t row = blockIdx.x;")
+        self.lines.add(f"const int64_t wanted = static_cast<int64_t>(blockIdx.x) * {rows} + threadIdx.y;")
+        self.lines.add(f"const bool is_active = wanted < {self.space.num_rows};")
+        return self.lines.add(f"const int64_t row = is_active ? wanted : {self.space.num_rows - 1};")
+
+    def _declare_kept(self) -> None:
+        kept = [cell for item in self.passes for cell in item.kept]
+        if self.keep == "registers":
+            count, threads = self.frame.vectors(self.space.num_columns), self.frame.threads
+            self.lines.add(f"constexpr int kItems = ({count} + {threads - 1}) / {threads};")
+        for cell in kept:
+            name = f"{self.names.of(cell)}_kept"
+            if self.keep == "registers":
+                self.lines.add(f"float {name}[kItems][kVector];")
+            else:
+                rows = f"[{self.rows_per_block}]" if self.rows_per_block > 1 else ""
+                self.lines.add(f"__shared__ float {name}{rows}[{self.space.num_columns}];")
+        self.elements.kept_row = "[threadIdx.y]" if self.keep == "shared" and self.rows_per_block > 1 else ""
+
+    def _row_cells(self, level: int, ready: set[Cell]) -> None:
+        for cell in all_rows(self.program, self.passes):
+            if cell.level <= level and cell not in ready and cell.op != "reduce":
+                ready.add(cell)
+                self.lines.add(*self.elements.statements(cell))
+
+    def _pass(self, number: int, item: Pass, pointers: set[str]) -> None:
+        lines = self.lines
+        if self.program.num_passes > 1:
+            lines.add(f"// pass {number + 1}")
+        lines.add(*(f"float {self.names.of(cell)}_own = {operator(cell)}::kIdentity;" for cell in item.reductions))
+        self.elements.write_row_pointers(lines, item, pointers)
+        count = self.frame.vectors(self.space.num_columns)
+        scans = [cell for cell in item.elements if cell.op == "scan"]
+        if scans:
+            return self._running_across(item, scans, count) if self.frame.is_across else self._scan(item, scans, count)
+        if self.keep == "registers":
+            lines.add("#pragma unroll")
+            lines.open("for (int item = 0; item < kItems; ++item) {")
+            lines.add(f"const int at = thread + item * {self.frame.threads};")
+            lines.open(f"if (at < {count}) {{")
+        else:
+            lines.open(f"for (int at = thread; at < {count}; at += {self.frame.threads}) {{")
+        lines.add("const int column = at * kVector;")
+        self.elements.write_column_coordinates(lines)
+        self.elements.write_body(lines, item)
+        lines.close()
+        if self.keep == "registers":
+            lines.close()
+        return None
+
+    def _running_across(self, item: Pass, scans: list[Cell], count: str) -> None:
+        """Each thread walks along its own row."""
+        lines = self.lines
+        starts = [(self.names.of(cell), SCAN_IDENTITIES[str(cell.detail)]) for cell in scans]
+        lines.add(*(f"float {name}_running = {start};" for name, start in starts))
+        lines.open(f"for (int column = 0; column < {count}; ++column) {{")
+        self.elements.write_column_coordinates(lines)
+        self.elements.write_body(lines, item)
+        lines.close()
+
+    def _scan(self, item: Pass, scans: list[Cell], count: str) -> None:
+        """Walks along the row with all threads; what is before a thread's vector comes from the threads before it."""
+        lines, threads = self.lines, self.frame.threads
+        names = {cell: self.names.of(cell) for cell in scans}
+        starts = {cell: SCAN_IDENTITIES[str(cell.detail)] for cell in scans}
+        lines.add(*(f"float {names[cell]}_carry = {starts[cell]};" for cell in scans))
+        lines.open(f"for (int start = 0; start < {count}; start += {threads}) {{")
+        lines.add("const int at = start + thread;", f"const bool is_inside = at < {count};")
+        lines.add("const int column = is_inside ? at * kVector : 0;")
+        self.elements.write_column_coordinates(lines)
+        self.elements.write_loads(lines, item)
+        lines.add(*(f"float {names[cell]}_own = {starts[cell]};" for cell in scans))
+        self.elements.write_scanned(lines, item)
+        for cell in scans:
+            own = f"is_inside ? {names[cell]}_own : {starts[cell]}"
+            call = f"row_scan<{threads}>({own}, {names[cell]}_carry, {SCAN_OPERATORS[str(cell.detail)]}{{}})"
+            lines.add(f"float {names[cell]}_running = {call};")
+        lines.open("if (is_inside) {")
+        self.elements.write_computed(lines, item)
+        lines.close()
+        lines.close()
+
+    def _reduce(self, cell: Cell) -> None:
+        name = self.names.of(cell)
+        self.lines.add(f"const float {name} = {self.frame.reduced(f'{name}_own', cell)};")
+
+
+def _is_kept(cell: Cell) -> bool:
+    """Loads and costly values, where they are floats."""
+    return cell.dtype in ("float32", "bfloat16", "float16") and (cell.op == "load" or is_costly(cell))
