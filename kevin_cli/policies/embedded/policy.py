@@ -12,6 +12,7 @@ from functools import cache, partial
 from kevin_cli.policies.embedded.cpu import cpu_kernel
 from kevin_cli.policies.embedded.cuda import cuda_kernel
 from kevin_cli.policies.embedded.module import candidate
+from kevin_cli.policies.embedded.moves import Choice, Shape
 from kevin_cli.policies.embedded.names import identifier
 from kevin_cli.policies.embedded.passes import is_costly, needs_rows, runs_across
 from kevin_cli.policies.embedded.plan import CpuPlan, Plan, headline, plan_of
@@ -19,7 +20,7 @@ from kevin_cli.policies.embedded.reading import read
 from kevin_cli.policies.embedded.regions import Kernel, NothingLeftError, Step, steps
 from kevin_cli.policies.embedded.source import KernelSource
 from kevin_cli.policies.embedded.space import cells_of
-from kevin_cli.policies.embedded.tuning import Choice, Search, Shape, Tried, next_plan
+from kevin_cli.policies.embedded.tuning import Search, Tried, next_plan
 from kevin_cli.policies.embedded.values import RefusedError, Value
 from kevin_cli.types import Completion, DeviceKind, Limits, Node, Roofline, Rules, Task, Trajectory
 

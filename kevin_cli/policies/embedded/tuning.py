@@ -16,32 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from kevin_cli.policies.embedded.plan import CpuPlan, CudaPlan, Plan
+from kevin_cli.policies.embedded.moves import Choice, Shape
+from kevin_cli.policies.embedded.moves_cpu import SAFEST, cpu_moves, cpu_starts
+from kevin_cli.policies.embedded.moves_cuda import cuda_moves, cuda_starts, safest
+from kevin_cli.policies.embedded.plan import CpuPlan, Plan
 from kevin_cli.types import Outcome, Verdict
 
 FLAT_GAIN = 1.01
 """A speedup has to be this many times the best one to count as better."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What about a module's kernels decides which plans make sense."""
-
-    num_rows: int
-    num_columns: int
-    has_reductions: bool
-    has_kept: bool
-    """Whether passes have something costly to hand on."""
-    num_lanes: int = 0
-    """Rows that lie beside each other in memory, where what is reduced is not contiguous; else 0."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A plan and the sentence that explains it."""
-
-    plan: Plan
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +55,7 @@ class Search:
 
     def starts(self) -> Iterator[Choice]:
         """Where trajectories begin, the most promising first, each a different source."""
-        firsts = _cpu_starts(self.shape) if self.is_cpu else _cuda_starts(self.shape)
+        firsts = cpu_starts(self.shape) if self.is_cpu else cuda_starts(self.shape)
         moves = (Choice(plan, f"Fuses everything. {why}") for plan, why in _moves(firsts[0].plan, self))
         seen: set[str] = set()
         for choice in itertools.chain(firsts, moves):
@@ -108,10 +90,10 @@ def _candidates(history: Sequence[Tried], best: Tried | None, search: Search) ->
     if not history:
         yield from search.starts()
         return
-    safest = _safest(search.is_cpu, search.shape)
+    plainest: Plan = SAFEST if search.is_cpu else safest(search.shape)
     if best is None:
-        yield Choice(safest, "Falls back to the plainest kernel.")
-    for plan, why in _moves(best.plan if best else safest, search):
+        yield Choice(plainest, "Falls back to the plainest kernel.")
+    for plan, why in _moves(best.plan if best else plainest, search):
         yield Choice(plan, why)
     yield from search.starts()
 
@@ -147,7 +129,7 @@ def _past(history: Sequence[Tried], best: Tried | None, bound: str) -> str:
 def _moves(base: Plan, search: Search) -> Iterator[tuple[Plan, str]]:
     """Changes of one parameter in the order of their promise; then seeded pairs of changes."""
     shape = search.shape
-    single = list(_cpu_moves(base, shape) if isinstance(base, CpuPlan) else _cuda_moves(base, shape))
+    single = list(cpu_moves(base, shape) if isinstance(base, CpuPlan) else cuda_moves(base, shape))
     yield from single
     pairs = [(one, other) for one in single for other in single if one is not other]
     random.Random(search.seed).shuffle(pairs)
@@ -164,124 +146,3 @@ def _merged(base: Plan, one: Plan, other: Plan) -> Plan:
             if getattr(plan, field.name) != getattr(base, field.name):
                 changes[field.name] = getattr(plan, field.name)
     return replace(base, **changes)
-
-
-# --- C++ ---------------------------------------------------------------------------------------------
-
-
-def _safest(is_cpu: bool, shape: Shape) -> Plan:
-    if is_cpu:
-        return CpuPlan(stream=False, keep=False, huge_pages=False)
-    return CudaPlan(threads=_row_threads(shape.num_columns, 1), vector=1, keep="none")
-
-
-def _cpu_starts(shape: Shape) -> list[Choice]:
-    few_rows = shape.has_reductions and shape.num_rows < 8
-    plain = CpuPlan(split=few_rows)
-    how = "one row a thread" if shape.has_reductions and not few_rows else "chunks of columns shared by the threads"
-    return [
-        Choice(plain, f"Fuses everything into passes over data in cache, {how}."),
-        Choice(replace(plain, stream=True), f"Fuses everything, {how}, and stores outputs around the cache."),
-        Choice(replace(plain, block=4096, keep=not plain.keep), f"Fuses everything, {how}, in blocks of 4096 columns."),
-    ]
-
-
-def _cpu_moves(base: CpuPlan, shape: Shape) -> Iterator[tuple[Plan, str]]:
-    stream = not base.stream
-    words = "stores outputs around the cache, which saves reading them first" if stream else "stores through the cache"
-    yield replace(base, stream=stream), f"Memory-bound: {words}."
-    if shape.has_kept:
-        words = "computes costly values again" if base.keep else "keeps costly values in a scratch row"
-        yield replace(base, keep=not base.keep), f"Between passes it {words}."
-    for block in (4096, 1024, 256):
-        if block != base.block:
-            yield replace(base, block=block), f"Inner loops over {block} columns."
-    if not shape.has_reductions or base.split:
-        for chunk in (65536, 16384, 4096):
-            if chunk != base.chunk:
-                yield replace(base, chunk=chunk), f"Tasks of {chunk} elements."
-    if shape.has_reductions and shape.num_rows > 1:
-        words = "One row a thread." if base.split else "Several threads share a row, one loop a pass."
-        yield replace(base, split=not base.split), words
-    yield replace(base, huge_pages=not base.huge_pages), "Tries the output's pages in the other size."
-    if base.threads != 1:
-        yield replace(base, threads=1), "One thread: starting more may cost more than it saves."
-
-
-# --- CUDA --------------------------------------------------------------------------------------------
-
-
-def _row_threads(num_columns: int, vector: int) -> int:
-    """A power of two that gives each thread a few vectors of its row."""
-    wanted = max(num_columns // vector // 4, 1)
-    threads = 32
-    while threads < wanted and threads < 512:
-        threads *= 2
-    return threads
-
-
-def _cuda_starts(shape: Shape) -> list[Choice]:
-    if shape.num_lanes:
-        return _across_starts(shape)
-    threads = _row_threads(shape.num_columns, 4) if shape.has_reductions else 256
-    rows = 4 if shape.has_reductions and threads == 32 else 1
-    plain = CudaPlan(threads=threads, rows=rows, split=_blocks_a_row(shape))
-    how = "16-byte loads, one launch, values kept in registers" if shape.has_reductions else "16-byte loads, one launch"
-    return [
-        Choice(plain, f"Fuses everything: {how}."),
-        Choice(replace(plain, threads=min(threads * 2, 1024), rows=1), f"Fuses everything: {how}, wider blocks."),
-        Choice(
-            replace(plain, keep="shared", items=2), f"Fuses everything: {how.replace('registers', 'shared memory')}."
-        ),
-    ]
-
-
-def _across_starts(shape: Shape) -> list[Choice]:
-    """Each thread of a warp takes a row of its own, so that loads stay contiguous; warps share the columns."""
-    blocks = -(-shape.num_rows // 32)
-    split = max(1, min(528 // blocks, shape.num_columns // 64))
-    plain = CudaPlan(threads=512 if shape.num_columns >= 256 else 256, split=split)
-    how = "neighbouring threads take neighbouring rows, so that loads stay contiguous"
-    return [
-        Choice(plain, f"Fuses everything: {how}."),
-        Choice(replace(plain, threads=256), f"Fuses everything: {how}, 8 warps share the columns."),
-        Choice(replace(plain, threads=1024), f"Fuses everything: {how}, 32 warps share the columns."),
-    ]
-
-
-def _blocks_a_row(shape: Shape) -> int:
-    """Few long rows leave most of the device idle unless several blocks share each."""
-    if not shape.has_reductions or shape.num_rows >= 128 or shape.num_columns < 1 << 15:
-        return 1
-    return max(1, min(256 // max(shape.num_rows, 1), shape.num_columns // 8192, 256))
-
-
-def _cuda_moves(base: CudaPlan, shape: Shape) -> Iterator[tuple[Plan, str]]:
-    for threads in (base.threads * 2, base.threads // 2):
-        if 32 <= threads <= 1024:
-            rows = base.rows if threads <= 32 else 1
-            yield replace(base, threads=threads, rows=rows), f"Blocks of {threads} threads."
-    if shape.has_reductions:
-        yield from _cuda_row_moves(base, shape)
-    else:
-        for items in (2, 4, 1):
-            if items != base.items:
-                yield replace(base, items=items), f"{items} independent vectors in flight a thread."
-    for vector in (4, 8, 2, 1):
-        if vector != base.vector:
-            yield replace(base, vector=vector), f"Loads of {vector} elements."
-
-
-def _cuda_row_moves(base: CudaPlan, shape: Shape) -> Iterator[tuple[Plan, str]]:
-    words = {"registers": "in registers", "shared": "in shared memory", "none": "nowhere: reads the row again"}
-    for keep in ("registers", "shared", "none"):
-        if keep != base.keep:
-            yield replace(base, keep=keep), f"Values wait between passes {words[keep]}."
-    if base.threads == 32:
-        for rows in (8, 4, 2, 1):
-            if rows != base.rows:
-                yield replace(base, rows=rows), f"{rows} rows a block, one warp each."
-    if shape.num_columns >= 1 << 14 or shape.num_lanes:
-        for split in (2 * base.split, max(base.split // 2, 1), 1):
-            if split != base.split:
-                yield replace(base, split=split), f"{split} blocks share a row."

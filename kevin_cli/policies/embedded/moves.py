@@ -1,0 +1,28 @@
+"""What decides which plans make sense for a kernel, and a plan with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kevin_cli.policies.embedded.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What about a module's kernels decides which plans make sense."""
+
+    num_rows: int
+    num_columns: int
+    has_reductions: bool
+    has_kept: bool
+    """Whether passes have something costly to hand on."""
+    num_lanes: int = 0
+    """Rows that lie beside each other in memory, where what is reduced is not contiguous; else 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A plan and the sentence that explains it."""
+
+    plan: Plan
+    reason: str
