@@ -54,6 +54,8 @@ CACHE = ROOT / "build" / "claims"
 LIMITS = Limits(max_tokens=1, temperature=0.0, timeout_s=60.0, seed=0)
 SEEDS = (1, 2)
 TASK_TIMEOUT_S = 120.0
+PROPOSE_LIMIT_S = 10.0
+"""What a turn may take to propose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,6 +328,14 @@ def line(found: Found) -> str:
     return f"{found.task[:44]:<44} {state:<9} {ratio:>7} {speed:>7} {found.propose_s:5.2f}s  {found.detail}"
 
 
+def slowest(claimed: Sequence[Found], count: int = 3) -> str:
+    """Which tasks take longest to propose a turn, and whether any takes longer than it may."""
+    ordered = sorted(claimed, key=lambda found: -found.propose_s)
+    late = sum(found.propose_s > PROPOSE_LIMIT_S for found in claimed)
+    names = ", ".join(f"{found.task} {found.propose_s:.2f} s" for found in ordered[:count])
+    return f"slowest to propose a turn: {names or '-'}; {late} take more than {PROPOSE_LIMIT_S:g} s"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", metavar="TASK", help="names, or numbers in KernelBench")
@@ -358,6 +368,7 @@ def main() -> int:
         f"\n{len(claimed)} of {len(rows)} claimed, {sum(row.built is True for row in rows)} built, "
         f"{sum(row.is_right for row in rows)} right, {sum((row.speed or 0) > 1 for row in rows)} faster at a glance"
     )
+    print(slowest(claimed))
     if arguments.json:
         kept = [{key: value for key, value in to_plain(row).items() if key != "source"} for row in rows]
         arguments.json.write_text(json.dumps(kept, indent=1) + "\n")
