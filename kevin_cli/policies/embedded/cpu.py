@@ -77,7 +77,7 @@ class _Writer:
         return self.plan.split or self.space.num_rows == 1
 
     def source(self) -> KernelSource:
-        inputs = tuple(input_argument(name, value) for value, name in self.names.tensors.items())
+        inputs = tuple(input_argument(name, value, self.kernel) for value, name in self.names.tensors.items())
         outputs = output_arguments(self.kernel, self.names.outputs)
         pointers = [f"const {STORAGE[item.dtype]}* __restrict__ {item.name}" for item in inputs]
         pointers += [f"{STORAGE[item.dtype]}* __restrict__ {item.name}" for item in outputs]

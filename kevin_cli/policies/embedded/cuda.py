@@ -12,6 +12,7 @@ from kevin_cli.policies.embedded.cuda_flat import write_flat
 from kevin_cli.policies.embedded.cuda_frame import Frame
 from kevin_cli.policies.embedded.cuda_rows import write_rows
 from kevin_cli.policies.embedded.cuda_shared_rows import split_of, write_shared_rows
+from kevin_cli.policies.embedded.cuda_tensor_tiles import half_type, write_tensor_tiles
 from kevin_cli.policies.embedded.cuda_tiles import write_tiles
 from kevin_cli.policies.embedded.cuda_turned import write_turned
 from kevin_cli.policies.embedded.plan import CudaPlan
@@ -33,6 +34,9 @@ def cuda_kernel(name: str, kernel: Kernel, plan: CudaPlan) -> KernelSource:
 def _written(frame: Frame) -> list[str]:
     """The kernel of the kind that fits the program; gives the statements that launch it."""
     if frame.product is not None:
+        dtype = half_type(frame.product) if frame.plan.vector > 1 else None
+        if dtype is not None:
+            return frame.launches(write_tensor_tiles(frame, frame.product, dtype))
         return frame.launches(write_tiles(frame, frame.product))
     if frame.turned is not None:
         return frame.launches(write_turned(frame, frame.turned))

@@ -14,7 +14,7 @@ from kevin_cli.policies.embedded.names import distinct
 from kevin_cli.policies.embedded.passes import Pass
 from kevin_cli.policies.embedded.regions import Kernel
 from kevin_cli.policies.embedded.source import Argument, Lines, input_argument, output_arguments
-from kevin_cli.policies.embedded.space import Access, Cell, Store, cells_of
+from kevin_cli.policies.embedded.space import Access, Cell, Space, Store, cells_of
 from kevin_cli.policies.embedded.text import (
     C_TYPES,
     Names,
@@ -54,6 +54,9 @@ class Elements:
         self.guard = ""
         self.is_direct = False
         """Whether every access is written out from the tensor's start, without pointers to rows."""
+        self.streamed: frozenset[Cell] = frozenset()
+        """Loads that need not stay in the cache."""
+        self.store = "store_vector"
         self.pointer_names: dict[tuple[str, tuple[int, ...], int], str] = {}
 
     @property
@@ -92,8 +95,17 @@ class Elements:
 
     def arguments(self) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
         """Inputs and outputs of the kernel."""
-        inputs = [input_argument(name, value) for value, name in self.names.tensors.items()]
+        inputs = [input_argument(name, value, self.kernel) for value, name in self.names.tensors.items()]
         return tuple(inputs), output_arguments(self.kernel, self.names.outputs)
+
+    def stream(self, walked: list[Pass]) -> None:
+        """Mark what is written, and what these passes read once, as not worth keeping in the cache."""
+        loads = [cell for item in walked for cell in item.elements if self._is_vector_load(cell)]
+        tensors = [self.names.tensor(cell) for cell in loads]
+        self.streamed = frozenset(
+            c for c, t in zip(loads, tensors, strict=True) if tensors.count(t) == 1 and _is_once(c, self.space)
+        )
+        self.store = "store_once"
 
     # --- coordinates and pointers --------------------------------------------------------------------
 
@@ -137,6 +149,13 @@ class Elements:
         """Row coordinates in 64 bits: offsets may be large where coordinates are not."""
         return tuple(f"static_cast<int64_t>({name})" for name in self.rows)
 
+    def _wide(self, access: Access, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Column coordinates in 64 bits where an offset along the columns does not fit 32."""
+        pairs = zip(access.strides[self.num_rows :], self.space.column_sizes, strict=True)
+        if sum(stride * (size - 1) for stride, size in pairs) < 1 << 31:
+            return columns
+        return tuple(f"static_cast<int64_t>({name})" for name in columns)
+
     def _pointer(self, tensor: str, access: Access) -> str:
         key = (tensor, access.strides[: self.num_rows], access.offset)
         if not any(key[1]) and not access.offset:
@@ -155,7 +174,8 @@ class Elements:
     def write_loads(self, lines: Lines, item: Pass) -> None:
         for cell in item.elements:
             if self._is_vector_load(cell):
-                lines.add(f"const auto {self._vector_name(cell)} = load_vector<kVector>({self._address(cell)});")
+                function = "load_once" if cell in self.streamed else "load_vector"
+                lines.add(f"const auto {self._vector_name(cell)} = {function}<kVector>({self._address(cell)});")
 
     def write_scanned(self, lines: Lines, item: Pass) -> None:
         """What this thread's vector adds to each running value of the pass, as `<name>_own`."""
@@ -180,7 +200,7 @@ class Elements:
         lines.close()
         for store in item.stores:
             if store.access.strides[-1] == 1:
-                call = f"store_vector({self._store_address(store)}, {self._output(store)}_vector);"
+                call = f"{self.store}({self._store_address(store)}, {self._output(store)}_vector);"
                 lines.add(f"if ({self.guard}) {call}" if self.guard else call)
 
     def _lane(self, lines: Lines, item: Pass) -> None:
@@ -239,13 +259,18 @@ class Elements:
         assert cell.access is not None
         assert cell.source is not None
         if cell.is_row or self.is_direct:
-            more = place_terms(self.names, cell)
-            element = f"{self.names.tensor(cell)}[{self._place(cell.access, self.columns)}{more}]"
+            element = self.element(cell)
         elif self._is_vector_load(cell):
             element = f"{self._vector_name(cell)}.v[lane]"
         else:
             element = self._lane_address(self.names.tensor(cell), cell.access, place_terms(self.names, cell))
         return LOAD.get(cell.source.dtype, "{}").format(element)
+
+    def element(self, cell: Cell) -> str:
+        """A load's place in memory, written out from the tensor's start."""
+        assert cell.access is not None
+        place = self._place(cell.access, self.columns)
+        return f"{self.names.tensor(cell)}[{place}{place_terms(self.names, cell)}]"
 
     def row_store(self, store: Store) -> str:
         """The statement that writes one number of a row."""
@@ -274,22 +299,23 @@ class Elements:
 
     def _address(self, cell: Cell) -> str:
         assert cell.access is not None
-        place = offset_text(cell.access, self.columns, self.num_rows) + place_terms(self.names, cell)
+        columns = self._wide(cell.access, self.columns)
+        place = offset_text(cell.access, columns, self.num_rows) + place_terms(self.names, cell)
         return f"{self._pointer(self.names.tensor(cell), cell.access)} + {place}"
 
     def _store_address(self, store: Store) -> str:
-        place = offset_text(store.access, self.columns, self.num_rows)
+        place = offset_text(store.access, self._wide(store.access, self.columns), self.num_rows)
         return f"{self._pointer(self._output(store), store.access)} + {place}"
 
     def _lane_address(self, tensor: str, access: Access, more: str = "") -> str:
-        place = offset_text(access, self._lane_columns(), self.num_rows) + more
+        place = offset_text(access, self._wide(access, self._lane_columns()), self.num_rows) + more
         return f"{self._pointer(tensor, access)}[{place}]"
 
     def _lane_columns(self) -> tuple[str, ...]:
         return self.columns if self.is_direct else (*self.columns[:-1], f"({self.columns[-1]} + lane)")
 
     def _place(self, access: Access, columns: tuple[str, ...]) -> str:
-        text = offset_text(access, (*self._wide_rows(), *columns), 0)
+        text = offset_text(access, (*self._wide_rows(), *self._wide(access, columns)), 0)
         return f"{text} + {access.offset}" if access.offset else text
 
     def _kept(self, cell: Cell) -> str:
@@ -298,6 +324,13 @@ class Elements:
 
     def _output(self, store: Store) -> str:
         return self.names.outputs[self.program.stores.index(store)]
+
+
+def _is_once(cell: Cell, space: Space) -> bool:
+    """Whether every place is read once: nothing is broadcast, no place is computed."""
+    assert cell.access is not None
+    pairs = zip(cell.access.strides, space.sizes, strict=True)
+    return not cell.operands and all(stride or size == 1 for stride, size in pairs)
 
 
 def _inverse(divisor: Cell) -> str:

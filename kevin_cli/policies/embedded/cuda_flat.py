@@ -19,6 +19,8 @@ class _Flat:
         self.space = frame.space
         self.elements = frame.elements
         self.passes = passes(frame.program, lambda cell: False)
+        if frame.plan.stream:
+            self.elements.stream(list(self.passes))
 
     def write(self) -> Grid:
         frame, lines, space = self.frame, self.lines, self.space
@@ -28,14 +30,15 @@ class _Flat:
         lines.open(f"for (int item = 0; item < {self.plan.items}; ++item) {{")
         start = f"static_cast<{index}>(blockIdx.x) * {self.plan.items} + item"
         lines.add(f"const {index} at = ({start}) * {self.plan.threads} + threadIdx.x;")
-        lines.open(f"if (at < {frame.vectors(space.num_rows * space.num_columns)}) {{")
+        is_even = space.num_rows * frame.num_vectors % (self.plan.threads * self.plan.items) == 0
+        if not is_even:  # without a branch the loads of all items are in flight together
+            lines.open(f"if (at < {frame.vectors(space.num_rows * space.num_columns)}) {{")
         self._coordinates(index)
         for cell in all_rows(frame.program, self.passes):
             lines.add(*self.elements.statements(cell))
         self.elements.write_body(lines, self.passes[0])
-        lines.close()
-        lines.close()
-        lines.close()
+        for _ in range(2 if is_even else 3):
+            lines.close()
         return self._grid()
 
     def _grid(self) -> Grid:

@@ -17,10 +17,13 @@ from kevin_cli.policies.embedded.source import Argument, Lines
 from kevin_cli.policies.embedded.space import Cell
 from kevin_cli.policies.embedded.tiles import product_in
 from kevin_cli.policies.embedded.turned import turned_atom
+from kevin_cli.policies.embedded.values import RefusedError
 
 STORAGE = {**CPU_STORAGE, "bfloat16": "__nv_bfloat16", "float16": "__half"}
 LANES = 32
 """Rows that a block takes beside each other, where rows lie beside each other in memory."""
+MAX_SHARED_BYTES = 48 << 10
+"""Static shared memory of a block."""
 OPERATORS = {"sum": "Sum", "max": "Max", "min": "Min"}
 
 
@@ -44,6 +47,8 @@ class Frame:
         self.plan = plan
         self.program = kernel.program
         self.space = kernel.program.space
+        if self.space.num_columns >= 1 << 31:
+            raise RefusedError("one row has more elements than 32 bits can count", kernel.targets[0].name)
         self.lines = Lines()
         self.is_across = runs_across(kernel.program)
         self.has_scans = has_scans(kernel.program)
@@ -69,7 +74,7 @@ class Frame:
         """Threads that share a row; across rows each thread of a warp has a row of its own."""
         if not self.is_across:
             return self.plan.threads
-        return 1 if self.has_scans else max(min(self.plan.threads // LANES, LANES), 1)
+        return max(min(self.plan.threads // LANES, LANES), 1)
 
     @property
     def lane_blocks(self) -> int:
@@ -88,20 +93,22 @@ class Frame:
 
     # --- text ----------------------------------------------------------------------------------------
 
-    def open(self, name: str, more: list[str], threads: int) -> None:
-        """The kernel's head."""
+    def open(self, name: str, more: list[str], threads: int, cluster: int = 1, has_room: bool = False) -> None:
+        """The kernel's head; `has_room`: it may take all registers, rather than spill for a second block's sake."""
         pointers = [f"const {STORAGE[item.dtype]}* __restrict__ {item.name}" for item in self.inputs]
         pointers += [f"{STORAGE[item.dtype]}* __restrict__ {item.name}" for item in self.outputs]
         self.lines.add("template <int kVector>")
-        self.lines.open(f"__global__ void __launch_bounds__({threads}) {name}({', '.join([*pointers, *more])}) {{")
+        bounds = f"__cluster_dims__({cluster}, 1, 1) " if cluster > 1 else ""
+        bounds += f"__launch_bounds__({threads}{', 1' if has_room else ''})"
+        self.lines.open(f"__global__ void {bounds} {name}({', '.join([*pointers, *more])}) {{")
 
     def vectors(self, count: int) -> str:
         return f"{count} / kVector"
 
-    def lane_rows(self, block: str) -> None:
+    def lane_rows(self, block: str, thread: str = "threadIdx.y") -> None:
         """Neighbouring threads have neighbouring rows, which lie beside each other in memory."""
         lanes, lines = self.space.row_sizes[-1], self.lines
-        lines.add("const int thread = threadIdx.y;")
+        lines.add(f"const int thread = {thread};")
         at = f"{block} % {self.lane_blocks}" if self.lane_blocks > 1 else "0"
         lines.add(f"const int wanted = static_cast<int>({at}) * {LANES} + threadIdx.x;")
         lines.add(f"const bool is_active = wanted < {lanes};")
@@ -109,9 +116,11 @@ class Frame:
         outer = outer if self.space.num_rows > lanes else ""
         lines.add(f"const int64_t row = {outer}(is_active ? wanted : {lanes - 1});")
 
-    def reduced(self, value: str, cell: Cell) -> str:
+    def reduced(self, value: str, cell: Cell, cluster: int = 1) -> str:
         """A thread's own part -> that of the whole row."""
         function = "column_reduce" if self.is_across else "row_reduce"
+        if cluster > 1:
+            return f"cluster_{function}<{self.threads}, {cluster}>({value}, {operator(cell)}{{}})"
         return f"{function}<{self.threads}>({value}, {operator(cell)}{{}})"
 
     def row_stores(self, condition: str) -> None:

@@ -23,6 +23,41 @@ __device__ __forceinline__ void store_vector(T* to, const Vector<T, N>& value) {
   *reinterpret_cast<Vector<T, N>*>(to) = value;
 }
 """
+STREAM = """\
+template <int kBytes>
+struct Word;
+template <>
+struct Word<1> { using type = signed char; };
+template <>
+struct Word<2> { using type = short; };
+template <>
+struct Word<4> { using type = int; };
+template <>
+struct Word<8> { using type = int2; };
+template <>
+struct Word<16> { using type = int4; };
+
+// The same, marked as not worth keeping in the cache: what is touched once should not push out what is not.
+template <int N, typename T>
+__device__ __forceinline__ Vector<T, N> load_once(const T* from) {
+  using Part = typename Word<alignof(Vector<T, N>)>::type;
+  Vector<T, N> value;
+#pragma unroll
+  for (int part = 0; part < static_cast<int>(sizeof(value) / sizeof(Part)); ++part) {
+    reinterpret_cast<Part*>(&value)[part] = __ldcs(reinterpret_cast<const Part*>(from) + part);
+  }
+  return value;
+}
+
+template <int N, typename T>
+__device__ __forceinline__ void store_once(T* to, const Vector<T, N>& value) {
+  using Part = typename Word<alignof(Vector<T, N>)>::type;
+#pragma unroll
+  for (int part = 0; part < static_cast<int>(sizeof(value) / sizeof(Part)); ++part) {
+    __stcs(reinterpret_cast<Part*>(to) + part, reinterpret_cast<const Part*>(&value)[part]);
+  }
+}
+"""
 EXTREMES = """\
 // As torch: NaN when either is NaN.
 template <typename T>
@@ -81,6 +116,19 @@ __device__ __forceinline__ float column_reduce(float value, Op op) {
 #pragma unroll
   for (int part = 1; part < kParts; ++part) result = op(result, parts[part][threadIdx.x]);
   return result;
+}
+"""
+COLUMN_SCAN = """\
+// What the threads with the same threadIdx.x and a smaller threadIdx.y hold together. All of the block must call it.
+template <int kParts, typename Op>
+__device__ __forceinline__ float column_before(float value, Op op) {
+  __shared__ float parts[kParts][32];
+  __syncthreads();  // an earlier call may still be reading
+  parts[threadIdx.y][threadIdx.x] = value;
+  __syncthreads();
+  float before = Op::kIdentity;
+  for (int part = 0; part < static_cast<int>(threadIdx.y); ++part) before = op(before, parts[part][threadIdx.x]);
+  return before;
 }
 """
 SCAN = """\
@@ -146,6 +194,60 @@ __device__ __forceinline__ float row_reduce(float value, Op op) {
   return value;
 }
 """
+CLUSTER = """\
+// A cluster of blocks, which can write into each other's shared memory (compute capability 9.0).
+__device__ __forceinline__ int cluster_rank() {
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return static_cast<int>(rank);
+}
+
+// Waits for all threads of all blocks of the cluster; what they wrote before, into each other's memory too, is seen.
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// Writes to the place in another block's shared memory where `mine` lies in this one's.
+__device__ __forceinline__ void store_in_block(float* mine, int block, float value) {
+  const unsigned here = static_cast<unsigned>(__cvta_generic_to_shared(mine));
+  unsigned there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(block));
+  asm volatile("st.shared::cluster.f32 [%0], %1;" : : "r"(there), "f"(value) : "memory");
+}
+
+"""
+CLUSTER_ROWS = """\
+// Over the threads of the kBlocks blocks that share a row; every thread gets the result. All of them must call it.
+template <int kThreads, int kBlocks, typename Op>
+__device__ __forceinline__ float cluster_row_reduce(float value, Op op) {
+  __shared__ float parts[kBlocks];
+  value = row_reduce<kThreads>(value, op);
+  cluster_sync();  // all blocks have begun, and none still reads the parts of an earlier call
+  if (threadIdx.x < kBlocks) store_in_block(&parts[cluster_rank()], threadIdx.x, value);
+  cluster_sync();
+  float result = parts[0];
+#pragma unroll
+  for (int block = 1; block < kBlocks; ++block) result = op(result, parts[block]);
+  return result;
+}
+"""
+CLUSTER_COLUMNS = """\
+// The same where each threadIdx.x has a row of its own, over the kParts x kBlocks threads that share it.
+template <int kParts, int kBlocks, typename Op>
+__device__ __forceinline__ float cluster_column_reduce(float value, Op op) {
+  __shared__ float shares[kBlocks][32];
+  value = column_reduce<kParts>(value, op);
+  cluster_sync();  // all blocks have begun, and none still reads the shares of an earlier call
+  for (int block = threadIdx.y; block < kBlocks; block += kParts) {
+    store_in_block(&shares[cluster_rank()][threadIdx.x], block, value);
+  }
+  cluster_sync();
+  float result = shares[0][threadIdx.x];
+#pragma unroll
+  for (int block = 1; block < kBlocks; ++block) result = op(result, shares[block][threadIdx.x]);
+  return result;
+}
+"""
 ALIGNED = """\
 template <typename T>
 bool is_aligned(const T* data, int vector) {
@@ -164,14 +266,19 @@ FLOAT16 = """\
 __device__ __forceinline__ float round_float16(float x) { return __half2float(__float2half_rn(x)); }
 """
 PIECES: tuple[tuple[str, str], ...] = (
-    ("load_vector|store_vector|Vector<", VECTOR),
+    ("load_vector|store_vector|load_once|store_once|Vector<", VECTOR),
+    ("load_once|store_once", STREAM),
     ("is_aligned", ALIGNED),
-    ("max_nan|min_nan|row_reduce|column_reduce|row_scan", EXTREMES),
-    ("row_reduce|column_reduce|row_scan", OPERATORS),
+    ("max_nan|min_nan|row_reduce|column_reduce|row_scan|column_before", EXTREMES),
+    ("row_reduce|column_reduce|row_scan|column_before", OPERATORS),
     ("Product", PRODUCT),
     ("row_reduce", REDUCE),
+    ("cluster_rank", CLUSTER),
+    ("cluster_row_reduce", CLUSTER_ROWS),
     ("column_reduce", COLUMN_REDUCE),
+    ("cluster_column_reduce", CLUSTER_COLUMNS),
     ("row_scan", SCAN),
+    ("column_before", COLUMN_SCAN),
     ("checked_place", CHECKED_PLACE),
     ("sigmoid_f32", SIGMOID),
     ("round_bfloat16", BFLOAT16),

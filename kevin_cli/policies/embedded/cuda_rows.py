@@ -6,16 +6,13 @@ thread of a warp has a row of its own and warps share the columns.
 
 from __future__ import annotations
 
-from kevin_cli.policies.embedded.cuda_frame import LANES, Frame, Grid, operator
+from kevin_cli.policies.embedded.cuda_frame import LANES, MAX_SHARED_BYTES, Frame, Grid, operator
 from kevin_cli.policies.embedded.passes import Pass, all_rows, is_costly, passes
 from kevin_cli.policies.embedded.space import Cell
+from kevin_cli.policies.embedded.values import FLOATS
 
 SCAN_OPERATORS = {"sum": "Sum", "prod": "Product"}
 SCAN_IDENTITIES = {"sum": "0.0f", "prod": "1.0f"}
-MAX_KEPT_REGISTERS = 64
-"""Floats that one thread may hold between passes before they spill."""
-MAX_SHARED_BYTES = 48 << 10
-"""Static shared memory of a block."""
 
 
 def write_rows(frame: Frame) -> Grid:
@@ -32,9 +29,13 @@ class _Rows:
         self.space = frame.space
         self.elements = frame.elements
         self.names = frame.names
+        self.num_kept = num_waiting(self._passes("registers"))
+        self.cluster = self._cluster()
         self.keep = self._keep()
         self.passes = self._passes(self.keep)
         self.elements.keep = self.keep
+        if self.plan.stream:
+            self.elements.stream([] if self._reads_again() else list(self.passes))
 
     @property
     def rows_per_block(self) -> int:
@@ -42,24 +43,55 @@ class _Rows:
             return 1
         return max(self.plan.rows, 32 // self.plan.threads)
 
+    @property
+    def row_threads(self) -> int:
+        """Threads that share a row, in all blocks of a cluster."""
+        return self.frame.threads * self.cluster
+
     def _passes(self, keep: str) -> tuple[Pass, ...]:
-        return passes(self.program, lambda cell: keep != "none" and _is_kept(cell))
+        return passes(self.program, lambda cell: keep != "none" and self._is_kept(cell))
+
+    def _is_kept(self, cell: Cell) -> bool:
+        """Costly values and loads, where they are floats; what is the same in every row stays in the cache anyway."""
+        if cell.dtype not in FLOATS:
+            return False
+        if cell.op != "load" or cell.access is None:
+            return is_costly(cell)
+        return self.space.num_rows == 1 or any(cell.access.strides[: self.space.num_row_atoms])
+
+    def _cluster(self) -> int:
+        """Blocks that share a row: the plan's wish, where there is more than one pass over whole warps."""
+        is_possible = not self.frame.has_scans and self.program.num_passes > 1
+        is_whole = self.frame.threads > 1 if self.frame.is_across else self.frame.threads > 32
+        return min(self.plan.cluster, self.frame.num_vectors) if is_possible and is_whole else 1
+
+    def _fits_registers(self) -> bool:
+        a_thread = -(-self.space.num_columns // self.row_threads)
+        block = self.frame.threads * (LANES if self.frame.is_across else 1)
+        return self.num_kept * a_thread <= max_kept(block)
 
     def _keep(self) -> str:
         """The plan's wish, as far as registers and shared memory reach."""
-        if self.frame.is_across or self.frame.has_scans:
+        if self.frame.has_scans:
             return "none"
-        num_kept = sum(len(item.kept) for item in self._passes("registers"))
-        a_thread = -(-self.space.num_columns // self.plan.threads)
-        if self.plan.keep == "registers" and num_kept * a_thread <= MAX_KEPT_REGISTERS:
+        if self.plan.keep == "registers" and self._fits_registers():
             return "registers"
-        shared = num_kept * self.space.num_columns * 4 * self.rows_per_block
+        if self.frame.is_across or self.cluster > 1:
+            return "none"
+        num_arrays = sum(len(item.kept) for item in self._passes("registers"))
+        shared = num_arrays * self.space.num_columns * 4 * self.rows_per_block
         wanted = self.plan.keep != "none"
-        return "shared" if wanted and shared + 256 <= MAX_SHARED_BYTES else "none"
+        return "shared" if wanted and shared + 1024 <= MAX_SHARED_BYTES else "none"
+
+    def _reads_again(self) -> bool:
+        """Whether a later pass loads what an earlier one loaded, which the cache should still hold then."""
+        loads = [cell for item in self.passes for cell in item.elements if cell.op == "load"]
+        return len(set(loads)) < len(loads)
 
     def write(self) -> Grid:
         frame, rows = self.frame, self.rows_per_block
-        frame.open(frame.name, [], LANES * frame.threads if frame.is_across else frame.threads * rows)
+        threads = LANES * frame.threads if frame.is_across else frame.threads * rows
+        frame.open(frame.name, [], threads, self.cluster)
         self._rows(rows)
         self.elements.guard = "is_active" if rows > 1 or frame.is_across else ""
         self.elements.write_row_coordinates(self.lines)
@@ -77,14 +109,20 @@ class _Rows:
         return self._grid(rows)
 
     def _grid(self, rows: int) -> Grid:
-        blocks = -(-self.frame.row_blocks // rows)
+        blocks = -(-self.frame.row_blocks // rows) * self.cluster
         block = f"dim3({self.plan.threads}, {rows})" if rows > 1 else str(self.plan.threads)
         return Grid(blocks, blocks, self.frame.lane_block if self.frame.is_across else block)
 
     def _rows(self, rows: int) -> None:
         """Which row a thread works on."""
+        if self.frame.is_across and self.cluster > 1:
+            thread = f"cluster_rank() * {self.frame.threads} + threadIdx.y"
+            return self.frame.lane_rows(f"(blockIdx.x / {self.cluster})", thread)
         if self.frame.is_across:
             return self.frame.lane_rows("blockIdx.x")
+        if self.cluster > 1:
+            self.lines.add(f"const int thread = cluster_rank() * {self.frame.threads} + threadIdx.x;")
+            return self.lines.add(f"const int64_t row = blockIdx.x / {self.cluster};")
         self.lines.add("const int thread = threadIdx.x;")
         if rows == 1:
             return self.lines.add("const int64_t row = blockIdx.x;")
@@ -95,7 +133,7 @@ class _Rows:
     def _declare_kept(self) -> None:
         kept = [cell for item in self.passes for cell in item.kept]
         if self.keep == "registers":
-            count, threads = self.frame.vectors(self.space.num_columns), self.frame.threads
+            count, threads = self.frame.vectors(self.space.num_columns), self.row_threads
             self.lines.add(f"constexpr int kItems = ({count} + {threads - 1}) / {threads};")
         for cell in kept:
             name = f"{self.names.of(cell)}_kept"
@@ -122,27 +160,47 @@ class _Rows:
         scans = [cell for cell in item.elements if cell.op == "scan"]
         if scans:
             return self._running_across(item, scans, count) if self.frame.is_across else self._scan(item, scans, count)
-        if self.keep == "registers":
-            lines.add("#pragma unroll")
-            lines.open("for (int item = 0; item < kItems; ++item) {")
-            lines.add(f"const int at = thread + item * {self.frame.threads};")
-            lines.open(f"if (at < {count}) {{")
-        else:
-            lines.open(f"for (int at = thread; at < {count}; at += {self.frame.threads}) {{")
+        num_open = self._open_columns(count)
         lines.add("const int column = at * kVector;")
         self.elements.write_column_coordinates(lines)
         self.elements.write_body(lines, item)
-        lines.close()
-        if self.keep == "registers":
+        for _ in range(num_open):
             lines.close()
         return None
 
-    def _running_across(self, item: Pass, scans: list[Cell], count: str) -> None:
-        """Each thread walks along its own row."""
+    def _open_columns(self, count: str) -> int:
+        """The loop over a thread's vectors; gives how many braces it opens. No branch where all have equally many."""
         lines = self.lines
-        starts = [(self.names.of(cell), SCAN_IDENTITIES[str(cell.detail)]) for cell in scans]
-        lines.add(*(f"float {name}_running = {start};" for name, start in starts))
-        lines.open(f"for (int column = 0; column < {count}; ++column) {{")
+        if self.keep != "registers":
+            lines.add(f"#pragma unroll {8 if self.frame.is_across else 4}")
+            lines.open(f"for (int at = thread; at < {count}; at += {self.row_threads}) {{")
+            return 1
+        lines.add("#pragma unroll")
+        lines.open("for (int item = 0; item < kItems; ++item) {")
+        lines.add(f"const int at = thread + item * {self.row_threads};")
+        if self.frame.num_vectors % self.row_threads == 0:
+            return 1
+        lines.open(f"if (item + 1 < kItems || at < {count}) {{")
+        return 2
+
+    def _running_across(self, item: Pass, scans: list[Cell], count: str) -> None:
+        """Each thread walks along its share of its row twice: first for the sum of it, then from what is before it."""
+        lines, threads = self.lines, self.frame.threads
+        lines.add(f"constexpr int kShare = ({count} + {threads - 1}) / {threads};")
+        lines.add(f"const int begin = min(thread * kShare, {count}), end = min(begin + kShare, {count});")
+        for cell in scans:
+            lines.add(f"float {self.names.of(cell)}_own = {SCAN_IDENTITIES[str(cell.detail)]};")
+        if threads > 1:
+            lines.add("#pragma unroll 8")
+            lines.open("for (int column = begin; column < end; ++column) {")
+            self.elements.write_column_coordinates(lines)
+            self.elements.write_scanned(lines, item)
+            lines.close()
+        for cell in scans:
+            name, function = self.names.of(cell), SCAN_OPERATORS[str(cell.detail)]
+            lines.add(f"float {name}_running = column_before<{threads}>({name}_own, {function}{{}});")
+        lines.add("#pragma unroll 8")
+        lines.open("for (int column = begin; column < end; ++column) {")
         self.elements.write_column_coordinates(lines)
         self.elements.write_body(lines, item)
         lines.close()
@@ -171,9 +229,18 @@ class _Rows:
 
     def _reduce(self, cell: Cell) -> None:
         name = self.names.of(cell)
-        self.lines.add(f"const float {name} = {self.frame.reduced(f'{name}_own', cell)};")
+        self.lines.add(f"const float {name} = {self.frame.reduced(f'{name}_own', cell, self.cluster)};")
 
 
-def _is_kept(cell: Cell) -> bool:
-    """Loads and costly values, where they are floats."""
-    return cell.dtype in ("float32", "bfloat16", "float16") and (cell.op == "load" or is_costly(cell))
+def num_waiting(found: tuple[Pass, ...]) -> int:
+    """The most values of one column that wait at the same time."""
+    waiting = []
+    for place in range(1, len(found)):
+        before = {cell for item in found[:place] for cell in item.kept}
+        waiting.append(len(before & {cell for item in found[place:] for cell in item.read}))
+    return max(waiting, default=0)
+
+
+def max_kept(threads: int) -> int:
+    """Floats that one thread may hold between passes, so that two blocks (of 1024 threads: one) have registers."""
+    return {512: 32, 1024: 16}.get(threads, 64)

@@ -12,7 +12,8 @@ from kevin_cli.policies.embedded.space import Cell
 
 def split_of(frame: Frame) -> int:
     """How many blocks share a row: the plan's wish, as far as there is something to share."""
-    if frame.is_flat or frame.has_scans or frame.product:
+    is_part_of_warp = not frame.is_across and frame.threads < 32
+    if frame.is_flat or frame.has_scans or frame.product or is_part_of_warp:
         return 1
     return min(frame.plan.split, frame.num_vectors, 512 if frame.is_across else frame.plan.threads)
 
@@ -98,6 +99,7 @@ class _SharedRows:
         count = self.frame.vectors(self.space.num_columns)
         lines.add(f"constexpr int kShare = ({count} + {self.split - 1}) / {self.split};")
         lines.add(f"const int end = min((part + 1) * kShare, {count});")
+        lines.add(f"#pragma unroll {8 if is_across else 4}")
         lines.open(f"for (int at = part * kShare + thread; at < end; at += {self.frame.threads}) {{")
         lines.add("const int column = at * kVector;")
         self.elements.write_column_coordinates(lines)

@@ -8,10 +8,10 @@ no TF32. What limits it: shared memory feeds 2 x kMicro values for kMicro x kMic
 
 from __future__ import annotations
 
-from kevin_cli.policies.embedded.cuda_frame import Frame, Grid
+from kevin_cli.policies.embedded.cuda_frame import MAX_SHARED_BYTES, Frame, Grid
 from kevin_cli.policies.embedded.passes import rows_before
 from kevin_cli.policies.embedded.space import Cell
-from kevin_cli.policies.embedded.tiles import Product, combined, needed
+from kevin_cli.policies.embedded.tiles import Product, combined, decoded, needed
 
 SIDE = 16
 """Threads of a block along each side of a tile."""
@@ -38,6 +38,9 @@ class _Tiles:
         self.names = frame.names
         self.product = product
         self.micro = {8: 8, 4: 4}.get(frame.plan.vector, 2)
+        num_cells = len(product.left_cells) + len(product.right_cells)
+        while self.micro > 2 and num_cells * STRETCH * (SIDE * self.micro + 1) * 4 > MAX_SHARED_BYTES:
+            self.micro //= 2
         self.tile = SIDE * self.micro
         batch, left, right = (product.size(program, atoms) for atoms in (product.batch, product.left, product.right))
         self.num_left, self.num_right = left, right
@@ -62,12 +65,8 @@ class _Tiles:
         self._results()
 
     def _decode(self, atoms: tuple[int, ...], linear: str) -> None:
-        names, inner = (*self.elements.rows, *self.elements.columns), 1
-        for place, atom in reversed(list(enumerate(atoms))):
-            value = f"({linear}) / {inner}" if inner > 1 else f"({linear})"
-            limit = f" % {self.space.sizes[atom]}" if place else ""
-            self.lines.add(f"const int {names[atom]} = {value}{limit};")
-            inner *= self.space.sizes[atom]
+        names = (*self.elements.rows, *self.elements.columns)
+        self.lines.add(*decoded(names, self.space.sizes, atoms, linear))
 
     def _stretches(self) -> None:
         lines, num_columns = self.lines, self.space.num_columns

@@ -36,6 +36,7 @@ class _Turned:
         sizes = program.space.sizes
         self.others = tuple(other for other in range(program.space.num_row_atoms) if other != atom)
         self.across, self.along = -(-sizes[atom] // SIDE), -(-sizes[-1] // SIDE)
+        self.is_even = sizes[atom] % SIDE == 0 and sizes[-1] % SIDE == 0
         self.num_blocks = self.across * self.along
         for other in self.others:
             self.num_blocks *= sizes[other]
@@ -73,11 +74,12 @@ class _Turned:
         lines.add("#pragma unroll")
         lines.open(f"for (int line = threadIdx.y; line < {SIDE}; line += {LINES}) {{")
         lines.add(f"const int {row} = {across};", f"const int {column} = {along};")
-        lines.open(f"if ({row} < {space.sizes[self.atom]} && {column} < {space.sizes[-1]}) {{")
+        if not self.is_even:
+            lines.open(f"if ({row} < {space.sizes[self.atom]} && {column} < {space.sizes[-1]}) {{")
 
     def _end(self) -> None:
-        self.lines.close()
-        self.lines.close()
+        for _ in range(1 if self.is_even else 2):
+            self.lines.close()
 
     def _others(self) -> None:
         inner = self.across * self.along

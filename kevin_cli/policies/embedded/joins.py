@@ -21,7 +21,9 @@ from kevin_cli.policies.embedded.values import (
 
 MAX_PARTS = 8
 """Joins of more parts stay where they are."""
-STAYS = frozenset({"join", "reduce", "call", "scan", "window", "pick", "view", "expand", "tensor", "index", "constant"})
+STAYS = frozenset(
+    {"join", "reduce", "call", "copy", "scan", "window", "pick", "view", "expand", "tensor", "index", "constant"}
+)
 
 
 def sunk(roots: tuple[Value, ...]) -> tuple[Value, ...]:

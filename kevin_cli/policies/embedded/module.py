@@ -68,6 +68,7 @@ def _prelude(sources: tuple[KernelSource, ...], is_cpu: bool) -> str:
     code = "".join(source.code + " ".join(source.launch) for source in sources)
     if not is_cpu:
         halves = [f"cuda_{kind}.h" for kind, name in (("fp16", "float16"), ("bf16", "bfloat16")) if name in pieces]
+        halves += ["mma.h"] if "wmma" in code else []
         includes = [f"#include <{name}>" for name in (*CUDA_INCLUDES, *halves)]
         return "\n".join([*includes, "", cuda_prelude(code), ""])
     standard = [name for name in CPU_STANDARD if _needs(name, code, pieces)]
@@ -250,10 +251,11 @@ class _Forward:
         arguments = [self._expression(item.value) for item in source.inputs]
         if kernel.whole not in self.names:
             name = self.names[kernel.whole] = distinct(identifier(kernel.whole.name or "joined"), self.taken)
-            (item,) = source.outputs
+            item = source.outputs[0]
             made = f"torch.empty_strided({item.shape}, {item.strides}, dtype=torch.{item.dtype}"
             self.lines.add(f"{name} = {made}, device={arguments[0]}.device)")
-        arguments += [self.names[kernel.whole], *(["torch.get_num_threads()"] if self.is_cpu else [])]
+        arguments += [self.names[kernel.whole]] * len(source.outputs)
+        arguments += ["torch.get_num_threads()"] if self.is_cpu else []
         self.lines.add(f"kernels.{_function(source)}({', '.join(arguments)})")
 
     def _kernel(self, kernel: Kernel, source: KernelSource) -> None:

@@ -18,6 +18,18 @@ class Shape:
     """Whether passes have something costly to hand on."""
     num_lanes: int = 0
     """Rows that lie beside each other in memory, where what is reduced is not contiguous; else 0."""
+    item_bytes: int = 4
+    """Of the narrowest element that is loaded along the columns."""
+    num_loads: int = 1
+    """Tensors that are read along the columns."""
+    num_passes: int = 1
+    has_convolutions: bool = False
+    """Whether torch does two-dimensional convolutions that do not run channels-last already."""
+
+    @property
+    def vector(self) -> int:
+        """Elements of one load of 16 bytes; of narrow types 8, since results may be wider."""
+        return max(1, min(16 // self.item_bytes, 8))
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,8 @@ def absolute(x: Value) -> Value:
 
 
 def sign(x: Value) -> Value:
-    return where(apply("gt", x, 0.0), 1.0, where(apply("lt", x, 0.0), -1.0, apply("mul", x, 0.0)))
+    """Zero for NaN, as in torch."""
+    return where(apply("gt", x, 0.0), 1.0, where(apply("lt", x, 0.0), -1.0, 0.0))
 
 
 def divide(x: Operand, other: Operand, rounding_mode: str | None = None) -> Value:

@@ -43,6 +43,12 @@ class CudaPlan:
     """Blocks that share one row, one launch for each pass."""
     items: int = 1
     """Vectors that one thread handles in a kernel without reductions."""
+    cluster: int = 1
+    """Blocks of a cluster that share one row in one launch, each holding its part (compute capability 9.0)."""
+    stream: bool = False
+    """Whether what is read once and what is written are marked as not worth keeping in the cache."""
+    channels_last: bool = False
+    """Whether two-dimensional convolutions are asked for channels-last."""
 
 
 Plan = CpuPlan | CudaPlan
@@ -66,8 +72,9 @@ def plan_of(source: str) -> Plan | None:
     kind = CpuPlan if first.removeprefix(HEADLINE).startswith("C++") else CudaPlan
     values = dict(WORDS.findall(first))
     try:
-        return kind(**{field.name: _value(values[field.name], field.type) for field in fields(kind)})
-    except (KeyError, ValueError):
+        given = [field for field in fields(kind) if field.name in values]
+        return kind(**{field.name: _value(values[field.name], field.type) for field in given})
+    except ValueError:
         return None
 
 

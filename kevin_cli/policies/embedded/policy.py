@@ -7,6 +7,7 @@ says what was decided and why. It never returns the reference retyped: what it c
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache, partial
 
 from kevin_cli.policies.embedded.cpu import cpu_kernel
@@ -15,14 +16,18 @@ from kevin_cli.policies.embedded.module import candidate
 from kevin_cli.policies.embedded.moves import Choice, Shape
 from kevin_cli.policies.embedded.names import identifier
 from kevin_cli.policies.embedded.passes import is_costly, needs_rows, runs_across
-from kevin_cli.policies.embedded.plan import CpuPlan, Plan, headline, plan_of
+from kevin_cli.policies.embedded.plan import CpuPlan, CudaPlan, Plan, headline, plan_of
 from kevin_cli.policies.embedded.reading import read
-from kevin_cli.policies.embedded.regions import Kernel, NothingLeftError, Step, steps
+from kevin_cli.policies.embedded.regions import Kernel, NothingLeftError, Step, TorchCall, steps
 from kevin_cli.policies.embedded.source import KernelSource
-from kevin_cli.policies.embedded.space import cells_of
+from kevin_cli.policies.embedded.space import cells_of, contiguous_strides
+from kevin_cli.policies.embedded.traffic import ITEM_BYTES
 from kevin_cli.policies.embedded.tuning import Search, Tried, next_plan
-from kevin_cli.policies.embedded.values import RefusedError, Value
+from kevin_cli.policies.embedded.values import Call, RefusedError, Value
 from kevin_cli.types import Completion, DeviceKind, Limits, Node, Roofline, Rules, Task, Trajectory
+
+Reading = Callable[[bool], tuple[tuple[Value, ...], tuple[Step, ...]]]
+"""Outputs and steps, given whether convolutions run channels-last."""
 
 
 def explain(task: Task, rules: Rules = Rules.LIBRARY) -> str | None:
@@ -36,10 +41,11 @@ def explain(task: Task, rules: Rules = Rules.LIBRARY) -> str | None:
 
 def write(task: Task, plan: Plan, rules: Rules = Rules.LIBRARY) -> str:
     """The candidate for one plan, as Python source. Raises `RefusedError` for what it can't do."""
-    return _written(task, *_read(task, rules), plan)
+    return _written(task, partial(_read, task, rules), plan)
 
 
-def _written(task: Task, outputs: tuple[Value, ...], found: tuple[Step, ...], plan: Plan) -> str:
+def _written(task: Task, reading: Reading, plan: Plan) -> str:
+    outputs, found = reading(isinstance(plan, CudaPlan) and plan.channels_last)
     kernels = [step for step in found if isinstance(step, Kernel)]
     names = [f"{identifier(task.name)}{f'_{n + 1}' if len(kernels) > 1 else ''}_kernel" for n in range(len(kernels))]
     sources = tuple(_source(name, kernel, plan) for name, kernel in zip(names, kernels, strict=True))
@@ -101,7 +107,8 @@ class EmbeddedPolicy:
 
     def _search(self, trajectory: Trajectory) -> Search:
         task = trajectory.task
-        outputs, found = _read(task, self.rules)
+        reading = cache(partial(_read, task, self.rules))
+        _, found = reading(False)
 
         def is_taken(text: str) -> bool:
             here = (trajectory.index, len(trajectory.turns))
@@ -109,11 +116,11 @@ class EmbeddedPolicy:
 
         return Search(
             is_cpu=task.contract.device is DeviceKind.CPU,
-            shape=_shape([step for step in found if isinstance(step, Kernel)]),
+            shape=_shape(found),
             index=trajectory.index,
             num_trajectories=self.num_trajectories,
             seed=self.seed * 1_000_003 + trajectory.index + int(task.digest[:8] or "0", 16),
-            text=cache(partial(_written, task, outputs, found)),
+            text=cache(partial(_written, task, reading)),
             is_taken=is_taken,
             bound=bound_of(trajectory, self.roofline),
         )
@@ -141,23 +148,33 @@ def bound_of(trajectory: Trajectory, roofline: Roofline | None) -> str:
     return f"{num_bytes / time_us / 1e3:.0f} GB/s of what has to move" if num_bytes else ""
 
 
-def _read(task: Task, rules: Rules) -> tuple[tuple[Value, ...], tuple[Step, ...]]:
-    """Outputs and steps. A module of which everything would stay with torch is written as own kernels after all."""
+def _read(task: Task, rules: Rules, channels_last: bool = False) -> tuple[tuple[Value, ...], tuple[Step, ...]]:
+    """Outputs and steps; as torch gives convolutions, where another order does not fit."""
     try:
-        return _read_under(task, rules)
+        return _read_all(task, rules, channels_last)
+    except RefusedError:
+        if not channels_last:
+            raise
+        return _read_all(task, rules, False)
+
+
+def _read_all(task: Task, rules: Rules, channels_last: bool) -> tuple[tuple[Value, ...], tuple[Step, ...]]:
+    """A module of which everything would stay with torch is written as own kernels after all."""
+    try:
+        return _read_under(task, rules, channels_last)
     except NothingLeftError as refusal:
         try:
-            return _read_under(task, Rules.KERNELS)
+            return _read_under(task, Rules.KERNELS, channels_last)
         except RefusedError:
             raise refusal from None
 
 
-def _read_under(task: Task, rules: Rules) -> tuple[tuple[Value, ...], tuple[Step, ...]]:
+def _read_under(task: Task, rules: Rules, channels_last: bool) -> tuple[tuple[Value, ...], tuple[Step, ...]]:
     """What turns out not to fit any kernel is left to torch, one operation after the other."""
     left: frozenset[str] = frozenset()
     while True:
         try:
-            outputs = read(task, rules, left).outputs
+            outputs = read(task, rules, left, channels_last).outputs
             return outputs, steps(outputs, tuple(spec.strides for spec in task.output_specs))
         except RecursionError as error:
             raise RefusedError("its longest chain of operations is too long for one kernel") from error
@@ -176,11 +193,30 @@ def _source(name: str, kernel: Kernel, plan: Plan) -> KernelSource:
     return cpu_kernel(name, kernel, plan) if isinstance(plan, CpuPlan) else cuda_kernel(name, kernel, plan)
 
 
-def _shape(kernels: list[Kernel]) -> Shape:
+def _shape(found: tuple[Step, ...]) -> Shape:
     """That of the kernel with the most work."""
+    kernels = [step for step in found if isinstance(step, Kernel)]
     largest = max(kernels, key=lambda kernel: math.prod(kernel.program.space.sizes))
     program = largest.program
-    num_lanes = program.space.row_sizes[-1] if runs_across(program) else 0
-    has_kept = program.num_passes > 2 and any(is_costly(cell) for cell in cells_of(program) if not cell.is_row)
-    space = program.space
-    return Shape(space.num_rows, space.num_columns, needs_rows(program), has_kept, num_lanes)
+    space, cells = program.space, cells_of(program)
+    loads = [cell for cell in cells if cell.op == "load" and not cell.is_row and cell.source is not None]
+    whole = [
+        cell for cell in loads if cell.access is not None and any(cell.access.strides[: space.num_row_atoms] or [1])
+    ]
+    return Shape(
+        num_rows=space.num_rows,
+        num_columns=space.num_columns,
+        has_reductions=needs_rows(program),
+        has_kept=program.num_passes > 2 and any(is_costly(cell) for cell in cells if not cell.is_row),
+        num_lanes=space.row_sizes[-1] if runs_across(program) else 0,
+        item_bytes=min((ITEM_BYTES[cell.source.dtype] for cell in whole if cell.source), default=4),
+        num_loads=len(whole),
+        num_passes=program.num_passes,
+        has_convolutions=any(isinstance(step, TorchCall) and _is_convolution(step.value) for step in found),
+    )
+
+
+def _is_convolution(value: Value) -> bool:
+    """Whether torch does a two-dimensional convolution there that does not run channels-last already."""
+    is_plain = isinstance(value.detail, Call) and value.detail.strides == contiguous_strides(value.shape)
+    return is_plain and len(value.shape) == 4 and "conv" in str(value.detail)

@@ -24,17 +24,20 @@ from kevin_cli.policies.embedded.values import (
     FLOATS,
     INTEGERS,
     SEVERAL,
+    Call,
     RefusedError,
+    Tensor,
     Value,
     call,
     cast,
     constant,
+    copy,
     expand,
     shared,
     tensor,
     view,
 )
-from kevin_cli.types import Arg, ArgList, Node, NodeRef, Rules, Task
+from kevin_cli.types import Arg, ArgList, DeviceKind, Node, NodeRef, Rules, Task
 
 CALLS = {
     "aten.linear.default": "F.linear",
@@ -50,6 +53,12 @@ CALLS = {
 DTYPES = frozenset((*FLOATS, *INTEGERS, "bool", "float64", "complex64", "complex128"))
 TORCH_NAMES = ("dtype", "layout", "memory_format")
 """Keyword arguments whose value is the name of something in `torch`."""
+CONVOLUTIONS = {
+    1: ("aten.conv1d.default", "aten.conv_transpose1d.default"),
+    2: ("aten.conv2d.default", "aten.conv_transpose2d.input"),
+    3: ("aten.conv3d.default", "aten.conv_transpose3d.input"),
+}
+"""By the number of dimensions over which a filter moves."""
 CHANNELS_LAST = (0, 2, 3, 1)
 TABLES = (POINTWISE, REDUCTIONS, COMPOSITES, SHAPES, PRODUCTS)
 Read = Value | tuple[Value, ...]
@@ -62,8 +71,9 @@ class Program:
     outputs: tuple[Value, ...]
 
 
-def read(task: Task, rules: Rules, left: frozenset[str] = frozenset()) -> Program:
+def read(task: Task, rules: Rules, left: frozenset[str] = frozenset(), channels_last: bool = False) -> Program:
     """The whole module as values. `left`: names of nodes that are left to torch although they could be read.
+    `channels_last`: whether two-dimensional convolutions that stay with torch are asked for in that order.
 
     Raises `RefusedError` with a sentence about what it can't do.
     """
@@ -71,7 +81,7 @@ def read(task: Task, rules: Rules, left: frozenset[str] = frozenset()) -> Progra
         raise RefusedError(f"there is no graph of the module: {task.graph_note or 'it could not be traced'}")
     if task.contract.grad or task.training:
         raise RefusedError("gradients or training mode are asked for, and its kernels are forward-only")
-    reader = _Reader(task, rules, left)
+    reader = _Reader(task, rules, left, channels_last)
     for node in task.graph.nodes:
         reader.add(node)
     return Program(shared(nested(sunk(shared(reader.outputs)))))
@@ -80,9 +90,11 @@ def read(task: Task, rules: Rules, left: frozenset[str] = frozenset()) -> Progra
 class _Reader:
     """Walks the nodes in execution order; `values` holds what each one gives."""
 
-    def __init__(self, task: Task, rules: Rules, left: frozenset[str]) -> None:
+    def __init__(self, task: Task, rules: Rules, left: frozenset[str], channels_last: bool) -> None:
         self.rules = rules
         self.left = left
+        self.channels_last = channels_last
+        self.is_cuda = task.contract.device is DeviceKind.CUDA
         self.sources = input_sources(task)
         self.values: dict[str, Read] = {}
         self.outputs: tuple[Value, ...] = ()
@@ -129,8 +141,10 @@ class _Reader:
 
     def _operation(self, node: Node) -> Read:
         stays = self.rules is Rules.LIBRARY and node.op in PRODUCTS
-        if stays or node.name in self.left:
+        if node.name in self.left:
             return self._call(node)
+        if stays:
+            return self._convolution(node) if self._splits_bias(node) else self._call(node)
         try:
             return self._understood(node)
         except RefusedError:
@@ -153,11 +167,37 @@ class _Reader:
             raise RefusedError(f"it does not write {node.op} kernels")
         return _checked(_evaluated(rule, node, args, keywords), node)
 
+    def _splits_bias(self, node: Node) -> bool:
+        """On a GPU torch adds the bias of a convolution in a pass of its own: the kernel that follows can do that."""
+        rank = len(node.shape or ()) - 2
+        is_known = node.op in CONVOLUTIONS[rank] if rank in CONVOLUTIONS else False
+        is_float = node.dtype in FLOATS
+        return self.is_cuda and is_known and is_float and not {"bias", "input"} & {key for key, _ in node.kwargs}
+
+    def _convolution(self, node: Node) -> Value:
+        args = [self._plain(arg) for arg in node.args]
+        bias = args[2] if len(args) > 2 else None
+        if len(args) > 2:
+            args[2] = None
+        strides = _last(_form(node)[0]) if self.channels_last and len(args[0].shape) == 4 else None
+        if strides is not None:
+            args[0] = _in_order(args[0], _last(args[0].shape))
+        result = self._called(node, args, strides)
+        if bias is None:
+            return result
+        named = replace(result, name=f"{identifier(node.name)}_plain")
+        shifted = named + view(bias, (bias.shape[0], *(1,) * (len(result.shape) - 2)))
+        return _in_type(shifted, node)
+
     def _call(self, node: Node) -> Value:
         if self.rules is not Rules.LIBRARY:
             raise RefusedError(f"it leaves {node.op} to torch, which --rules kernels forbids")
+        return self._called(node, [self._plain(arg) for arg in node.args])
+
+    def _called(self, node: Node, args: list[Any], order: tuple[int, ...] | None = None) -> Value:
+        """A call to torch; `order`: the strides that its result has, where they are not those of the graph."""
         operands: list[Value] = []
-        texts = [_call_text(self._plain(arg), operands) for arg in node.args]
+        texts = [_call_text(arg, operands) for arg in args]
         for key, value in node.kwargs:
             plain = self._plain(value)
             is_name = isinstance(plain, str) and key in TORCH_NAMES
@@ -166,7 +206,8 @@ class _Reader:
         if node.shape is None:
             return call(text, tuple(operands), (), SEVERAL, (), node.name)
         shape, dtype, strides = _form(node)
-        return call(text, tuple(operands), shape, dtype, _kept_strides(shape, strides), node.name)
+        kept = _kept_strides(shape, strides) if order is None else order
+        return call(text, tuple(operands), shape, dtype, kept, node.name)
 
     def _plain(self, arg: Arg) -> Any:
         """Node references as values, lists as tuples, numbers as they are."""
@@ -198,10 +239,23 @@ def _kept_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int
     """Channels-last where torch's result is, else contiguous: the two orders that can be asked for by name."""
     plain = contiguous_strides(shape)
     if len(shape) == 4 and strides != plain:
-        inner = contiguous_strides(tuple(shape[dim] for dim in CHANNELS_LAST))
-        last = tuple(inner[CHANNELS_LAST.index(dim)] for dim in range(4))
+        last = _last(shape)
         return last if strides == last else plain
     return plain
+
+
+def _last(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a channels-last tensor of four dimensions."""
+    inner = contiguous_strides(tuple(shape[dim] for dim in CHANNELS_LAST))
+    return tuple(inner[CHANNELS_LAST.index(dim)] for dim in range(4))
+
+
+def _in_order(value: Value, strides: tuple[int, ...]) -> Value:
+    """A tensor that lies in memory in that order: itself where it does so already, else a copy."""
+    detail = value.detail
+    if isinstance(detail, Tensor | Call) and detail.strides == strides:
+        return value
+    return replace(copy(value, strides), name=f"{value.name or value.op}_channels_last")
 
 
 def _evaluated(rule: Callable[..., Read], node: Node, args: tuple[Any, ...], keywords: dict[str, Any]) -> Read:

@@ -7,16 +7,19 @@ the value between them becomes a tensor; so does whatever does not fit a kernel'
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kevin_cli.policies.embedded.rows import inside, reductions_inside, row_program, split_of
 from kevin_cli.policies.embedded.space import Misfit, RowProgram, contiguous_strides
-from kevin_cli.policies.embedded.values import Call, Join, RefusedError, Shape, Value, topological
+from kevin_cli.policies.embedded.values import Call, Copy, Join, RefusedError, Shape, Value, topological
 
 VIEWS = frozenset({"view", "permute", "expand", "narrow"})
-FREE = VIEWS | {"constant", "cast", "index"}
+FREE = VIEWS | {"constant", "cast", "copy", "index"}
 MAX_RANK = 12
+MAX_PARTS_AT_ONCE = 4
 
 
 class NothingLeftError(RefusedError):
@@ -30,8 +33,10 @@ class Kernel:
     targets: tuple[Value, ...]
     strides: tuple[Shape, ...]
     program: RowProgram
+    loaded: Mapping[Value, Shape]
+    """The computed tensors that exist before it, and how they lie in memory."""
     whole: Value | None = None
-    """The joined tensor of which the one target is a part; it exists before the kernel runs."""
+    """The joined tensor of which the targets are parts; it exists before the kernel runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +150,30 @@ class _Cutter:
         """Each part writes its slice of one tensor."""
         assert isinstance(value.detail, Join)
         strides = self.wanted.get(value, contiguous_strides(value.shape))
-        start = 0
+        start, slices = 0, []
         for part in value.operands:
-            self._kernel(part, _Slice(value, strides, start * strides[value.detail.dim]))
+            slices.append(_Slice(value, strides, start * strides[value.detail.dim]))
             start += part.shape[value.detail.dim]
+        if not self._joined_at_once(value.operands, tuple(slices)):
+            for part, item in zip(value.operands, slices, strict=True):
+                self._kernel(part, item)
         self.loaded[value] = strides
+
+    def _joined_at_once(self, parts: tuple[Value, ...], slices: tuple[_Slice, ...]) -> bool:
+        """All parts from one kernel, where they are alike and read the same: so it is read once."""
+        self._need_calls(parts)
+        if len({part.shape for part in parts}) > 1 or len(parts) > MAX_PARTS_AT_ONCE:
+            return False
+        if any(value.op in ("reduce", "scan", "join", "window") for value in inside(parts, self.loaded)):
+            return False
+        read = [{v for v in topological((part,)) if v in self.loaded or v.op in ("tensor", "call")} for part in parts]
+        if not all(a & b for a, b in itertools.pairwise(read)):
+            return False
+        try:
+            self._add_parts(parts, slices)
+        except Misfit:
+            return False
+        return True
 
     def _kernel(self, target: Value, slice_of: _Slice | None = None) -> None:
         self._need_calls((target,))
@@ -159,20 +183,21 @@ class _Cutter:
                 self._need(cut)
                 continue
             try:
-                return self._add((target,)) if slice_of is None else self._add_part(target, slice_of)
+                return self._add((target,)) if slice_of is None else self._add_parts((target,), (slice_of,))
             except Misfit as misfit:
                 self._need(self._instead(target, misfit.value))
 
     def _add(self, targets: tuple[Value, ...]) -> None:
         if not any(value.op in ("tensor", "call") or value in self.loaded for value in topological(targets)):
             raise RefusedError("a kernel that reads nothing has nothing to take its device from", targets[0].name)
-        strides = tuple(self.wanted.get(target, contiguous_strides(target.shape)) for target in targets)
-        self.steps.append(Kernel(targets, strides, row_program(targets, strides, self.loaded)))
+        strides = tuple(self.wanted.get(target, own_strides(target)) for target in targets)
+        self.steps.append(Kernel(targets, strides, row_program(targets, strides, self.loaded), dict(self.loaded)))
         self.loaded.update(zip(targets, strides, strict=True))
 
-    def _add_part(self, target: Value, slice_of: _Slice) -> None:
-        program = row_program((target,), (slice_of.strides,), self.loaded, slice_of.offset)
-        self.steps.append(Kernel((target,), (slice_of.strides,), program, slice_of.whole))
+    def _add_parts(self, targets: tuple[Value, ...], slices: tuple[_Slice, ...]) -> None:
+        strides = tuple(item.strides for item in slices)
+        program = row_program(targets, strides, self.loaded, tuple(item.offset for item in slices))
+        self.steps.append(Kernel(targets, strides, program, dict(self.loaded), slices[0].whole))
 
     def _main(self, target: Value) -> tuple[int, int] | None:
         """Rows and columns that a kernel for the target has; `None` without reductions."""
@@ -209,6 +234,11 @@ class _Cutter:
         if not found:
             raise RefusedError(f"the shapes around {target.name or target.op} do not fit one kernel", target.name)
         return found[-1]
+
+
+def own_strides(value: Value) -> Shape:
+    """How a computed tensor lies in memory where nobody else decides: as a copy was asked for, else row-major."""
+    return value.detail.strides if isinstance(value.detail, Copy) else contiguous_strides(value.shape)
 
 
 def _sizes(reduction: Value) -> tuple[int, int]:

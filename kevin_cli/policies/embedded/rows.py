@@ -28,10 +28,12 @@ class _Split(Exception):  # noqa: N818 - a signal inside this module
         self.inner = inner
 
 
-def row_program(targets: tuple[Value, ...], strides: tuple[Shape, ...], loaded: Loaded, offset: int = 0) -> RowProgram:
+def row_program(
+    targets: tuple[Value, ...], strides: tuple[Shape, ...], loaded: Loaded, offsets: tuple[int, ...] | None = None
+) -> RowProgram:
     """Place the targets. `strides`: how each target is written; `loaded`: values that are tensors, with strides.
 
-    `offset`: where the first element of the target lies, when it is part of a larger tensor.
+    `offsets`: where the first element of each target lies, when they are parts of a larger tensor.
 
     Raises `Misfit` with the value that has to become a tensor first.
     """
@@ -40,7 +42,7 @@ def row_program(targets: tuple[Value, ...], strides: tuple[Shape, ...], loaded: 
     while True:
         try:
             placer = _Placer(space, loaded, has_rows)
-            return coalesced(_placed(targets, strides, placer, offset), has_rows)
+            return coalesced(_placed(targets, strides, placer, offsets or (0,) * len(targets)), has_rows)
         except _Split as split:
             space = _refined(space, split)
 
@@ -121,10 +123,12 @@ def _detail(value: Value, kind: type[D]) -> D:
     return value.detail
 
 
-def _placed(targets: tuple[Value, ...], strides: tuple[Shape, ...], placer: _Placer, offset: int) -> RowProgram:
+def _placed(
+    targets: tuple[Value, ...], strides: tuple[Shape, ...], placer: _Placer, offsets: tuple[int, ...]
+) -> RowProgram:
     space = placer.space
     stores = []
-    for target, target_strides in zip(targets, strides, strict=True):
+    for target, target_strides, offset in zip(targets, strides, offsets, strict=True):
         axes = placer.target_axes(target, target_strides)
         cell = placer.place(target, axes)
         access = placer.access(axes, target_strides)

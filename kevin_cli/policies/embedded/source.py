@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kevin_cli.policies.embedded.regions import Kernel
-from kevin_cli.policies.embedded.space import contiguous_strides
-from kevin_cli.policies.embedded.values import Call, Shape, Tensor, Value
+from kevin_cli.policies.embedded.values import Shape, Tensor, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +22,18 @@ class Argument:
     """For outputs: whether the caller made the tensor, of which the kernel writes a part."""
 
 
-def input_argument(name: str, value: Value) -> Argument:
+def input_argument(name: str, value: Value, kernel: Kernel) -> Argument:
     """A tensor that exists, as a kernel takes it."""
     detail = value.detail
-    strides = detail.strides if isinstance(detail, Tensor | Call) else contiguous_strides(value.shape)
+    strides = detail.strides if isinstance(detail, Tensor) else kernel.loaded[value]
     return Argument(name, value.shape, strides, value.dtype, value)
 
 
 def output_arguments(kernel: Kernel, names: tuple[str, ...]) -> tuple[Argument, ...]:
     """The tensors that a kernel writes."""
     if kernel.whole is not None:
-        (strides,) = kernel.strides
-        return (Argument(names[0], kernel.whole.shape, strides, kernel.whole.dtype, kernel.whole, is_given=True),)
+        whole, pairs = kernel.whole, zip(names, kernel.strides, strict=True)
+        return tuple(Argument(name, whole.shape, strides, whole.dtype, whole, is_given=True) for name, strides in pairs)
     stores = zip(names, kernel.program.stores, kernel.strides, strict=True)
     return tuple(Argument(name, s.target.shape, strides, s.target.dtype, s.target) for name, s, strides in stores)
 

@@ -39,6 +39,8 @@ def expression(cell: Cell, operands: list[str], functions: dict[str, str]) -> st
         return f"1.0f / {functions['sqrt']}({operands[0]})"
     if cell.op == "cast":
         return _cast(cell, operands[0])
+    if cell.op == "copy":
+        return operands[0]
     return f"{functions[cell.op]}({', '.join(operands)})"
 
 

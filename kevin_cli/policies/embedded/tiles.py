@@ -92,6 +92,16 @@ def needed(cells: tuple[Cell, ...]) -> list[Cell]:
     return order
 
 
+def decoded(names: tuple[str, ...], sizes: tuple[int, ...], atoms: tuple[int, ...], linear: str) -> list[str]:
+    """Statements that give the coordinates of some atoms from their linear number, the innermost first."""
+    lines, inner = [], 1
+    for place, atom in reversed(list(enumerate(atoms))):
+        value = f"({linear}) / {inner}" if inner > 1 else f"({linear})"
+        lines.append(f"const int {names[atom]} = {value}{f' % {sizes[atom]}' if place else ''};")
+        inner *= sizes[atom]
+    return lines
+
+
 def _has(cell: Cell, op: str) -> bool:
     return cell.op == op or any(_has(operand, op) for operand in cell.operands)
 

@@ -129,7 +129,8 @@ def _past(history: Sequence[Tried], best: Tried | None, bound: str) -> str:
 def _moves(base: Plan, search: Search) -> Iterator[tuple[Plan, str]]:
     """Changes of one parameter in the order of their promise; then seeded pairs of changes."""
     shape = search.shape
-    single = list(cpu_moves(base, shape) if isinstance(base, CpuPlan) else cuda_moves(base, shape))
+    single: list[tuple[Plan, str]]
+    single = [*cpu_moves(base, shape)] if isinstance(base, CpuPlan) else [*cuda_moves(base, shape)]
     yield from single
     pairs = [(one, other) for one in single for other in single if one is not other]
     random.Random(search.seed).shuffle(pairs)

@@ -57,6 +57,13 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """The operand, lying in memory as `strides` say."""
+
+    strides: Shape
+
+
+@dataclass(frozen=True, slots=True)
 class Reduction:
     """`sum`, `max` or `min` over some dimensions."""
 
@@ -139,7 +146,7 @@ class Scan:
     dim: int
 
 
-Detail = Tensor | Call | Reduction | Slice | Order | Pick | Bound | Join | Window | Scan | Plain | str | None
+Detail = Tensor | Call | Copy | Reduction | Slice | Order | Pick | Bound | Join | Window | Scan | Plain | str | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,6 +227,11 @@ SEVERAL = "several"
 def call(text: str, operands: tuple[Value, ...], shape: Shape, dtype: str, strides: Shape, name: str) -> Value:
     """Something torch computes; its result lies in memory as `strides` say."""
     return Value("call", operands, shape, dtype, Call(text, strides), name)
+
+
+def copy(value: Value, strides: Shape) -> Value:
+    """The same tensor in another order in memory."""
+    return Value("copy", (value,), value.shape, value.dtype, Copy(strides))
 
 
 def apply(op: str, *operands: Value | Plain) -> Value:

@@ -140,10 +140,11 @@ class Written:
 
 def made(source: KernelSource, known: dict[Value, torch.Tensor]) -> list[torch.Tensor]:
     """The tensors that a kernel writes; the parts of a joined one write into the same."""
-    return [
-        known[o.value] if o.value in known else torch.empty_strided(o.shape, o.strides, dtype=getattr(torch, o.dtype))
-        for o in source.outputs
-    ]
+    fresh: dict[Value, torch.Tensor] = {}
+    for item in source.outputs:
+        if item.value not in known and item.value not in fresh:
+            fresh[item.value] = torch.empty_strided(item.shape, item.strides, dtype=getattr(torch, item.dtype))
+    return [known[item.value] if item.value in known else fresh[item.value] for item in source.outputs]
 
 
 def compiled(written: Sequence[Written], folder: Path) -> None:

@@ -211,6 +211,22 @@ CASES: dict[str, Case] = {
         (_random(2, 3, 20, 16), _random(2, 3, 20, 16, seed=1), _random(2, 3, 20, 16, seed=2)),
         rules=OWN,
     ),
+    "signs": Case(lambda m, x: torch.sign(x) * 0.5 + torch.sign(x[:1]), (_random(33, 100),)),
+    "conv_bias": Case(
+        lambda m, x: F.hardswish(F.conv2d(F.relu(x), m.w, m.b, padding=1)) * 0.5 + x[:, :1],
+        (_random(2, 3, 9, 11),),
+        {"w": _random(40, 3, 3, 3), "b": _random(40, seed=1)},
+    ),
+    "convs_in_a_row": Case(
+        lambda m, x: F.conv2d(F.silu(F.conv2d(x, m.w, m.b)), m.v, m.c).sum(dim=(2, 3)),
+        (_random(2, 4, 12, 10),),
+        {"w": _random(36, 4, 3, 3), "b": _random(36, seed=1), "v": _random(33, 36, 1, 1), "c": _random(33, seed=2)},
+    ),
+    "order_kept": Case(  # what is written channels-last is read so by the kernel that comes after
+        lambda m, x: (y := torch.softmax(x * 2.0, 1), torch.logsumexp(y.amax(dim=(0, 1)) + m.b, 0)),
+        (_random(2, 20, 9, 7).contiguous(memory_format=torch.channels_last),),
+        {"b": _random(9, 7)},
+    ),
     "conv_tail": Case(
         lambda m, x: F.relu(F.conv2d(x, m.w)) + m.b,
         (_random(2, 3, 9, 9),),
@@ -219,6 +235,7 @@ CASES: dict[str, Case] = {
 }
 # Not among them: gelu, whose value at infinity is the processor's choice in torch (NaN with some vector libraries).
 SPECIAL = (
+    "signs",
     "softmax",
     "logsumexp",
     "log_softmax",

@@ -12,9 +12,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from kevin_cli.policies.embedded.moves import Choice, Shape
 from kevin_cli.policies.embedded.plan import CpuPlan, CudaPlan, Plan, headline, plan_of
 from kevin_cli.policies.embedded.policy import EmbeddedPolicy, explain, write
-from kevin_cli.policies.embedded.moves import Choice, Shape
 from kevin_cli.policies.embedded.tuning import Search, Tried, best_of, next_plan
 from kevin_cli.types import (
     Candidate,
