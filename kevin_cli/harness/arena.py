@@ -21,6 +21,8 @@ from typing import Any, Protocol
 
 import torch
 
+from kevin_cli.harness.strides import row_major
+
 ALIGNMENT_BYTES = 256
 _F_ADD_SEALS, _SEAL_SHRINK, _SEAL_GROW = 1033, 0x2, 0x4
 
@@ -128,15 +130,6 @@ def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
     if 0 in shape:
         return 0
     return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-
-
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides of a contiguous tensor."""
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(1, size)
-    return tuple(reversed(strides))
 
 
 def dtype_of(name: str) -> torch.dtype:

@@ -32,7 +32,7 @@ NOT_CHECKED = (
     "gradients: the kernel is forward-only; in grad mode, when an input or a weight requires a gradient, the original "
     "module runs and autograd sees it alone",
     "other devices, drivers and versions of torch than those named below",
-    "hooks on submodules, and submodules that are changed in place after construction",
+    "plain attributes of submodules that are changed after construction",
     "calls under torch.compile and torch.export beyond what the guard decides when they are traced",
     "speed inside a larger program, and speed through the guard, which costs some µs a call",
 )

@@ -28,9 +28,10 @@ SHARED = {
     "harness/build/extension.py": "_extension.py",
     "harness/worker/extensions.py": "_extensions.py",
     "harness/reference/attributes.py": "_attributes.py",
+    "harness/strides.py": "_strides.py",
 }
-"""How the judge's worker finds a finished library is how a package does, and how the reference tells two modules
-apart; only the imports differ."""
+"""How the judge's worker finds a finished library is how a package does, how the reference tells two modules
+apart, and what strides the judge gives a tensor; only the imports differ."""
 OUR_IMPORT, THEIR_IMPORT = "from kevin_cli.harness.build.extension import", "from ._extension import"
 LIBRARIES = "libraries"
 LICENCE = "# SPDX-License-Identifier: Apache-2.0\n# Copied from kevin; kernel.py and reference.py are the user's own.\n"

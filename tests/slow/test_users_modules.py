@@ -26,9 +26,9 @@ from kevin_cli.tasks.target import Given
 from kevin_cli.types import Candidate, DeviceKind, Limits, Style, Task, Trajectory
 
 sys.path.append(str(Path(__file__).parent))
-from users_road import MODULES, QUICK, USE, USERS, User
+from users_road import MODULES, PATIENCE, QUICK, USE, USERS, User
 
-LIMITS = Limits(max_tokens=100_000, temperature=0.0, timeout_s=60.0, seed=0)
+LIMITS = Limits(max_tokens=100_000, temperature=0.0, timeout_s=60.0 * PATIENCE, seed=0)
 KEVIN = Path(sys.executable).with_name("kevin")
 BY_NAME = {user.name: user for user in MODULES}
 
@@ -41,7 +41,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def packed(user: User, out: Path, cache: Path) -> tuple[Task, Path]:
     """The package of the embedded proposer's first kernel, judged against the user's module."""
     target = parse_target(f"{USERS}/{user.target}", None, Given(recipes=user.options[1::2]))
-    settings = JudgeSettings(device=DeviceKind.CPU, cache=cache, compiled_baseline=False, timing_budget_s=0.5)
+    settings = JudgeSettings(
+        device=DeviceKind.CPU,
+        cache=cache,
+        build_timeout_s=180.0 * PATIENCE,
+        call_timeout_s=30.0 * PATIENCE,
+        compiled_baseline=False,
+        timing_budget_s=0.5,
+    )
     async with LocalJudge(settings) as judge:
         task = lower(target, await judge.describe(target))
         candidate = extract(await EmbeddedPolicy().propose(Trajectory(task=task, index=0), LIMITS), Style.GENERAL_CPU)
@@ -50,7 +57,7 @@ async def packed(user: User, out: Path, cache: Path) -> tuple[Task, Path]:
         assert verdict.is_correct, f"{verdict.detail}\n{verdict.log}\n{candidate.source}"
         assert not verdict.weak_check, verdict.weak_check
         report = await judge.open_task(task)
-    built = await build_candidate(task, candidate, sandbox=Sandbox.find(), cache=cache, timeout_s=60.0)
+    built = await build_candidate(task, candidate, sandbox=Sandbox.find(), cache=cache, timeout_s=60.0 * PATIENCE)
     return task, write(task, candidate, verdict, report, out, Finished(directory=built.directory))
 
 
@@ -69,7 +76,7 @@ def use(user: User, task: Task, package: Path, home: Path) -> None:
         [sys.executable, "-c", USE, *arguments],
         cwd=home,
         env=environment,
-        timeout=240,
+        timeout=240 * PATIENCE,
         capture_output=True,
         text=True,
         check=False,
@@ -103,7 +110,7 @@ def test_the_command_takes_a_users_module_all_the_way(user: User, tmp_path: Path
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=280 * PATIENCE,
         check=False,
     )
     assert done.returncode in (0, 1, 5), done.stderr

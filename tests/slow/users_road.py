@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
+PATIENCE = float(os.environ.get("TEST_PATIENCE", "1"))
+"""By how much every limit of time is stretched, on a machine that others use; pytest's own is `--timeout`."""
 USERS = Path(__file__).parent / "users"
 
 

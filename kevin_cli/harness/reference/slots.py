@@ -18,8 +18,9 @@ from typing import Any
 
 import torch
 
-from kevin_cli.harness.arena import ALIGNMENT_BYTES, Arena, create_arena, dtype_of, extent, row_major, view
+from kevin_cli.harness.arena import ALIGNMENT_BYTES, Arena, create_arena, dtype_of, extent, view
 from kevin_cli.harness.reference.subject import equal_bytes
+from kevin_cli.harness.strides import row_major
 
 REDZONE_BYTES = 256
 MIN_SLOTS, MAX_SLOTS = 2, 256

@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
-from kevin_cli.harness.arena import row_major
 from kevin_cli.harness.reference.faults import TaskFault
 from kevin_cli.harness.reference.slots import Slots
 from kevin_cli.harness.reference.subject import Subject, construct
+from kevin_cli.harness.strides import row_major
 
 STRENGTHS = (1.0, 0.1)
 Spec = dict[str, Any]

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from ._strides import row_major  # type: ignore[import-not-found]
+
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 ALIGNMENT_BYTES = 64
 """The judge's tensors start at a multiple of this; a kernel may rely on it for vector loads."""
@@ -26,15 +28,18 @@ class Spec:
         self.shape = torch.Size(plain["shape"])
         self.dtype = getattr(torch, plain["dtype"])
         self.strides = tuple(plain["strides"]) if "strides" in plain else row_major(plain["shape"])
+        self.is_complex = self.dtype.is_complex
 
     def fits(self, tensor: Any) -> bool:
+        """By reading attributes alone. Raises `RuntimeError` for a tensor that has no memory of its own."""
         return (
             type(tensor) in PLAIN_TENSORS
             and tensor.dtype is self.dtype
             and tensor.shape == self.shape
             and tensor.stride() == self.strides
-            and tensor.is_cuda is self.is_cuda
+            and (tensor.is_cuda if self.is_cuda else tensor.is_cpu)
             and not tensor.data_ptr() % ALIGNMENT_BYTES
+            and not (self.is_complex and tensor.is_conj())
         )
 
     def fits_traced(self, tensor: Any) -> bool:
@@ -49,16 +54,21 @@ class Spec:
 
     def reason(self, tensor: Any) -> str:
         """What is not as verified; empty when everything is."""
-        if self.fits(tensor):
-            return ""
         if type(tensor) not in PLAIN_TENSORS:
             return f"is a {type(tensor).__name__}, not a plain tensor"
+        try:
+            if self.fits(tensor):
+                return ""
+        except RuntimeError:
+            return "is a tensor without memory of its own"
         if tensor.device.type != self.device:
             return f"is on {tensor.device}, verified on {self.device}"
         if tensor.dtype is not self.dtype or tensor.shape != self.shape:
             return f"is {tensor.dtype}{list(tensor.shape)}, verified {self.dtype}{list(self.shape)}"
         if tensor.stride() != self.strides:
             return f"has strides {tensor.stride()}, verified {self.strides}"
+        if tensor.is_conj():
+            return "is a view that still has to be conjugated"
         return "does not start at an aligned address"
 
     def conform(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -69,16 +79,6 @@ class Spec:
 
     def empty(self, device: torch.device) -> torch.Tensor:
         return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=device)
-
-
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides of a contiguous tensor."""
-    strides: list[int] = []
-    step = 1
-    for size in reversed(shape):
-        strides.insert(0, step)
-        step *= max(size, 1)
-    return tuple(strides)
 
 
 def matches(tree: dict[str, Any], value: Any, found: list[Any]) -> bool:
@@ -122,20 +122,57 @@ def construction_reason(original: Any, record: dict[str, Any], args: Any, keywor
     return "" if given.arguments == verified.arguments else "constructed with other arguments than verified"
 
 
-def positional(
-    original: Any, names: Sequence[str], args: tuple[Any, ...], keywords: dict[str, Any]
-) -> tuple[Any, ...] | None:
-    """The arguments of a call as the kernel takes them, all by position; `None` when they can't be put so.
+class Positions:
+    """Puts the arguments of a call as the kernel takes them: all by position.
 
-    `names` are those that the original takes by keyword only; they come last.
+    `names` are those that the original's `forward` takes by keyword only; they come last.
     """
-    try:
-        bound = inspect.signature(original.forward).bind(None, *args, **keywords)
-    except TypeError:
-        return None
-    if names:
-        bound.apply_defaults()
-        given = {**bound.kwargs, **bound.kwargs.get("keywords", {})}
-        places = bound.args[1:]
-        return (*places, *(given[name] for name in names)) if given.keys() >= set(names) else None
-    return bound.args[1:] if not bound.kwargs else None
+
+    def __init__(self, original: Any, names: Sequence[str]) -> None:
+        self._signature = inspect.signature(original.forward)
+        self._names = tuple(names)
+        kinds = inspect.Parameter
+        parameters = list(self._signature.parameters.values())[1:]
+        self._is_open = any(one.kind in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD) for one in parameters)
+        self._defaults = {one.name: one.default for one in parameters if one.default is not kinds.empty}
+        self._order = tuple(
+            one.name if one.kind is kinds.POSITIONAL_OR_KEYWORD else ""
+            for one in parameters
+            if one.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.POSITIONAL_ONLY)
+        )
+
+    def place(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...] | None:
+        """`None` when they can't be put so, as the original alone may know what to do with them."""
+        if self._is_open:
+            return self._bound(args, keywords)
+        placed, num_used = list(args), 0
+        for name in self._order[len(args) :]:
+            if name in keywords:
+                placed.append(keywords[name])
+                num_used += 1
+            elif self._names and name in self._defaults:
+                placed.append(self._defaults[name])
+            elif self._names:
+                return None
+            else:
+                break
+        for name in self._names:
+            if name not in keywords and name not in self._defaults:
+                return None
+            placed.append(keywords.get(name, self._defaults.get(name)))
+            num_used += name in keywords
+        return tuple(placed) if num_used == len(keywords) and len(args) <= len(self._order) else None
+
+    def _bound(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...] | None:
+        """The same for a `forward` with `*args` or `**keywords`."""
+        try:
+            bound = self._signature.bind(None, *args, **keywords)
+        except TypeError:
+            return None
+        if self._names:
+            bound.apply_defaults()
+        rest = bound.kwargs
+        is_placed = rest.keys() >= set(self._names) and not (rest.keys() - set(self._names)) & keywords.keys()
+        if not is_placed or (rest and not self._names):
+            return None
+        return (*bound.args[1:], *(rest[name] for name in self._names))

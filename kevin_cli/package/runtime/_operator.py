@@ -35,13 +35,15 @@ class Operator:
         self.call = self._register(f"{NAMESPACE}::{record['name']}_{record['candidate'][:12]}")
 
     def _register(self, name: str) -> Any:
+        """By its parts and not by `custom_op`, whose Python around every call costs as much as the rest. There is no
+        derivative: the operator is only called where no gradient is asked for."""
         short = name.partition("::")[2]
         if hasattr(getattr(torch.ops, NAMESPACE), short):  # the package was imported under another name too
             return getattr(getattr(torch.ops, NAMESPACE), short)
-        made = torch.library.custom_op(
-            name, self._run, mutates_args=(), schema="(Tensor[] inputs, Tensor[] weights) -> Tensor[]"
-        )
-        made.register_fake(self._fake)
+        tags = (torch.Tag.pt2_compliant_tag,)
+        torch.library.define(name, "(Tensor[] inputs, Tensor[] weights) -> Tensor[]", tags=tags)
+        torch.library.impl(name, "default", self._run)
+        torch.library.register_fake(name, self._fake)
         return getattr(getattr(torch.ops, NAMESPACE), short)
 
     def _run(self, inputs: list[torch.Tensor], weights: list[torch.Tensor]) -> list[torch.Tensor]:

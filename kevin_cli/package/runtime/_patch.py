@@ -52,7 +52,7 @@ def patch(package: Package, model: torch.nn.Module, path: str | None = None) -> 
     if reason:
         raise DoesNotFit(f"{where or 'the model'} is not the verified module: {reason}")
     module.__class__ = _patched_class(package, original)
-    module.__dict__["_kevin"] = Bridge(package)
+    module.__dict__["_kevin"] = Bridge(package).adopted_by(module)
     return Patched(module, original)
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
-from package_samples import REFERENCE, task_at
+from package_samples import PYTHON_KERNEL, REFERENCE, Import, candidate_of, task_at
 
+from kevin_cli.package.write import write
 from kevin_cli.types import Comparison, Outcome, Task, TaskReport, Timing, Verdict
 
 
@@ -50,3 +57,31 @@ def report() -> TaskReport:
         device_name="a test's CPU",
         versions=(("torch", "2.13.0"),),
     )
+
+
+@pytest.fixture
+def package(
+    task: Task, verdict: Verdict, report: TaskReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Import]:
+    """Writes a package of the sample, or of a task like it, and imports it; `without` is left out of its code."""
+    made: list[str] = []
+
+    def make(
+        changed: Task | None = None, source: str = PYTHON_KERNEL, weights: Any = None, without: str = ""
+    ) -> ModuleType:
+        judged = verdict if weights is None else replace(verdict, weights=weights)
+        folder = write(changed or task, candidate_of(source), judged, report, tmp_path / "out")
+        leave_out(folder / "_bridge.py", without)
+        monkeypatch.syspath_prepend(str(folder.parent))
+        made.append(folder.name)
+        return importlib.import_module(folder.name)
+
+    yield make
+    for name in [name for name in sys.modules if name.partition(".")[0] in made]:
+        del sys.modules[name]
+
+
+def leave_out(file: Path, text: str) -> None:
+    code = file.read_text()
+    assert text in code
+    file.write_text(code.replace(text, ""))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 from kevin_cli.types import (
     Candidate,
@@ -17,6 +19,9 @@ from kevin_cli.types import (
     TensorSpec,
     Tree,
 )
+
+Import = Callable[..., ModuleType]
+"""What the fixture `package` gives."""
 
 REFERENCE = '''import torch
 from torch import nn

@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 import torch
-from package_samples import PYTHON_KERNEL, candidate_of
+from package_samples import PYTHON_KERNEL, Import
 from torch import nn
 
-from kevin_cli.package.write import write
-from kevin_cli.types import Task, TaskReport, Tree, Verdict
-
-Import = Callable[..., ModuleType]
-
-
-@pytest.fixture
-def package(
-    task: Task, verdict: Verdict, report: TaskReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Import]:
-    """Writes a package of the sample, or of a task like it, and imports it."""
-    made: list[str] = []
-
-    def make(changed: Task | None = None, source: str = PYTHON_KERNEL, weights: Any = None) -> ModuleType:
-        judged = verdict if weights is None else replace(verdict, weights=weights)
-        folder = write(changed or task, candidate_of(source), judged, report, tmp_path / "out")
-        monkeypatch.syspath_prepend(str(folder.parent))
-        made.append(folder.name)
-        return importlib.import_module(folder.name)
-
-    yield make
-    for name in [name for name in sys.modules if name.partition(".")[0] in made]:
-        del sys.modules[name]
+from kevin_cli.types import Task, Tree
 
 
 def calls(module: ModuleType) -> int:

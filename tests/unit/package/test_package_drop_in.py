@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from package_samples import KERNEL, PYTHON_KERNEL, candidate_of, task_at
+from package_samples import KERNEL, PYTHON_KERNEL, Import, candidate_of, task_at
 
 from kevin_cli.harness.build.build import BuildRequest, build
 from kevin_cli.harness.wire import CONSTRUCTION_SEED
@@ -62,23 +62,19 @@ def torch_state_kept() -> Iterator[None]:
 
 
 @pytest.fixture
-def use(  # type: ignore[no-untyped-def]
-    task: Task, verdict: Verdict, report: TaskReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog
-):
+def use(package: Import, task: Task, monkeypatch: pytest.MonkeyPatch, caplog):  # type: ignore[no-untyped-def]
     """Run a program beside a package whose kernel needs no compiler; returns what the package said."""
 
-    def run(program: str, guard: str = "") -> str:
-        write(task, candidate_of(PYTHON_KERNEL), verdict, report, tmp_path)
+    def run(program: str, guard: str = "", without: str = "") -> str:
         monkeypatch.setenv("KEVIN_GUARD", guard)
-        monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.syspath_prepend(Path(task.target.path).parent)
+        package(without=without)
         with torch_state_kept():
             exec(PREPARE + textwrap.dedent(program), {})
         return caplog.text
 
     yield run
-    for name in [name for name in sys.modules if name.split(".")[0] in ("scale_kevin", "scale")]:
-        del sys.modules[name]
+    sys.modules.pop("scale", None)
 
 
 USE_THE_KERNEL = """
@@ -135,7 +131,7 @@ def test_where_the_finished_library_does_not_fit_the_sources_are_built(
 
 
 def test_the_package_constructs_under_the_seed_of_the_judge() -> None:
-    runtime = Path(write_module.__file__).parent / "runtime" / "_drop_in.py"
+    runtime = Path(write_module.__file__).parent / "runtime" / "_kernel.py"
     assert f"CONSTRUCTION_SEED = {CONSTRUCTION_SEED}\n" in runtime.read_text()
 
 
@@ -228,6 +224,106 @@ def test_off_runs_the_kernel_unasked(use) -> None:  # type: ignore[no-untyped-de
     use("m(x); assert calls() == 1", guard="off")
 
 
+def test_an_unknown_guard_is_said_once_and_leaves_the_guard_on(use) -> None:  # type: ignore[no-untyped-def]
+    said = use(
+        """
+    again = Scale(16, 0.5)
+    m(x); m(x); again(x)
+    assert calls() == 0
+    """,
+        guard="bogus",
+    )
+    assert said.count("KEVIN_GUARD is 'bogus', which is none of log, strict and off: the guard is on") == 1
+    assert "the module is in training mode" in said
+
+
+GUARDS = {
+    "training": """        if module.training is not self._training:
+            return f"the module is in {'training' if module.training else 'evaluation'} mode"
+""",
+    "autocast": """        if torch.is_autocast_enabled(self._device):
+            return "autocast is on"
+""",
+    "construction": """        if self.construction:
+            return self.construction
+""",
+    "shape": """            for index, (tensor, spec) in enumerate(zip(tensors, self._inputs, strict=True)):
+                if not spec.fits(tensor):
+                    return f"input {index} {spec.reason(tensor)}"
+""",
+    "tracing": """        if torch.jit.is_tracing():
+            return "torch.jit traces the call, and would not see the kernel"
+""",
+}
+"""Parts of the guard, and below a call that each of them alone keeps from the kernel."""
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("training", "m.train()"),
+        ("autocast", "torch.set_autocast_enabled('cpu', True)"),
+        ("construction", "m = Scale(16, 0.25).eval()"),
+        ("shape", "x = x[:4]"),
+        ("tracing", "torch.jit.trace(m, x, check_trace=False)"),
+    ],
+)
+def test_without_that_part_of_the_guard_the_kernel_runs_where_it_must_not(use, part: str, change: str) -> None:  # type: ignore[no-untyped-def]
+    program = f"""
+    m.eval()
+    torch.set_grad_enabled(False)
+    {change}
+    if "trace(" not in {change!r}:
+        m(x)
+    assert calls() == 1
+    """
+    use(program, without=GUARDS[part])
+
+
+def test_a_program_traced_by_torch_jit_is_the_originals(use) -> None:  # type: ignore[no-untyped-def]
+    said = use("""
+    m.eval()
+    torch.set_grad_enabled(False)
+    traced = torch.jit.trace(m, x, check_trace=False)
+    assert calls() == 0
+    torch.testing.assert_close(traced(x + 1), original(x + 1))
+    """)
+    assert "torch.jit traces the call" in said
+
+
+def test_what_watches_every_operator_sees_the_kernel_as_one(use) -> None:  # type: ignore[no-untyped-def]
+    use("""
+    from torch.fx.experimental.proxy_tensor import make_fx
+    m.eval()
+    with torch.no_grad():
+        program = make_fx(m)(x)
+        assert any("kevin" in str(node.target) for node in program.graph.nodes), program.code
+        torch.testing.assert_close(program(x + 1), original(x + 1))
+    """)
+
+
+@pytest.mark.parametrize("made", ["x.to('meta')", "x.to_sparse()", "x.to_mkldnn()"])
+def test_a_tensor_without_plain_memory_is_left_to_the_original(use, made: str) -> None:  # type: ignore[no-untyped-def]
+    use(f"""
+    m.eval()
+    with torch.no_grad():
+        try:
+            m({made})
+        except (RuntimeError, NotImplementedError):
+            pass  # the original can't take it
+    assert calls() == 0
+    """)
+
+
+def test_a_conjugation_that_is_still_owed_is_seen(package: Import) -> None:
+    package()
+    spec = sys.modules["scale_kevin._contract"].Spec({"shape": [4], "dtype": "complex64", "strides": [1]}, "cpu")
+    assert spec.fits(torch.zeros(4, dtype=torch.complex64))
+    owing = torch.zeros(4, dtype=torch.complex64).conj()
+    assert not spec.fits(owing)
+    assert "conjugated" in spec.reason(owing)
+
+
 def test_copies_and_pickles_have_kernels_of_their_own(use) -> None:  # type: ignore[no-untyped-def]
     use("""
     import copy, io
@@ -258,7 +354,7 @@ def test_construction_leaves_the_random_state_as_the_original_does(use) -> None:
     """)
 
 
-def test_a_changed_kernel_is_not_run(use, task: Task, verdict: Verdict, report: TaskReport, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_changed_kernel_is_not_run(use) -> None:  # type: ignore[no-untyped-def]
     said = use("""
     import pathlib
     with open(pathlib.Path(_drop_in.__file__).parent / "kernel.py", "a") as file:

@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
-from package_samples import PYTHON_KERNEL, candidate_of
+from package_samples import Import
+from torch.autograd import forward_ad
 
-from kevin_cli.package.write import write
-from kevin_cli.types import Task, TaskReport, Verdict
-
-GUARD = """        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*tensors, *held)):
+GUARD = """        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*tensors, *self.held())):
             return "gradients are enabled; use torch.no_grad()"
 """
-
-Import = Callable[..., ModuleType]
-
-
-@pytest.fixture
-def package(
-    task: Task, verdict: Verdict, report: TaskReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Import]:
-    """Writes the sample's package, with a part of its code left out, and imports it."""
-
-    def make(without: str = "") -> ModuleType:
-        folder = write(task, candidate_of(PYTHON_KERNEL), verdict, report, tmp_path / "out")
-        code = (folder / "_drop_in.py").read_text()
-        assert without in code
-        (folder / "_drop_in.py").write_text(code.replace(without, ""))
-        monkeypatch.syspath_prepend(str(folder.parent))
-        return importlib.import_module(folder.name)
-
-    yield make
-    for name in [name for name in sys.modules if name.partition(".")[0] == "scale_kevin"]:
-        del sys.modules[name]
+FORWARD_GUARD = """        if forward_ad._current_level >= 0:
+            return "forward-mode gradients are on"
+"""
 
 
 def gradients(module: torch.nn.Module, *, weight: bool, given: bool) -> list[torch.Tensor | None]:
@@ -69,6 +48,41 @@ def test_without_the_guard_gradients_are_lost(package: Import) -> None:
     with pytest.raises(RuntimeError, match="does not require grad"):
         gradients(module, weight=True, given=True)
     assert calls() == 1
+
+
+def test_forward_mode_gradients_are_those_of_the_original(package: Import) -> None:
+    module = package().Scale(16, 0.5).eval()
+    assert torch.equal(tangent(module), torch.full((8, 16), 2.0))
+    assert calls() == 0
+
+
+def test_without_its_guard_the_kernel_would_answer_where_a_forward_mode_gradient_is_asked_for(package: Import) -> None:
+    tangent(package(without=FORWARD_GUARD).Scale(16, 0.5).eval())
+    assert calls() == 1
+
+
+def tangent(module: torch.nn.Module) -> torch.Tensor | None:
+    """Of the output, where every element of the input moves by two. Not even `no_grad` switches this mode off."""
+    with torch.no_grad(), forward_ad.dual_level():
+        x = forward_ad.make_dual(torch.randn(8, 16), torch.full((8, 16), 2.0))
+        found: torch.Tensor | None = forward_ad.unpack_dual(module(x)).tangent
+        return found
+
+
+@pytest.mark.parametrize("transform", ["grad", "vmap", "jvp"])
+def test_functional_transforms_go_through_the_original(package: Import, transform: str) -> None:
+    module = package().Scale(16, 0.5).eval()
+    original = sys.modules["scale_kevin.reference"].Scale(16, 0.5).eval()
+    x = torch.randn(3, 8, 16)
+    do: dict[str, Callable[..., Any]] = {
+        "grad": lambda one: torch.func.grad(lambda y: one(y).sum())(x[0]),
+        "vmap": lambda one: torch.vmap(one)(x).detach(),
+        "jvp": lambda one: torch.func.jvp(one, (x[0],), (x[1],))[1].detach(),
+    }
+    for mode in (torch.no_grad, torch.enable_grad):
+        with mode():
+            torch.testing.assert_close(do[transform](module), do[transform](original))
+    assert calls() == 0
 
 
 def test_where_nothing_requires_a_gradient_the_kernel_runs_in_grad_mode_too(package: Import) -> None:
