@@ -66,6 +66,8 @@ class Settings(BaseSettings):
     """GPUs for the model, as nvidia-smi numbers them: `1,2`; empty: those that kernels do not need."""
     kernel_gpus: str = ""
     """The GPU on which kernels are timed; empty: the first that the model does not use."""
+    pool: Literal["", "local", "ray"] = ""
+    """Judge on every GPU of this machine, or of a Ray cluster; empty: on one, in this process."""
     model_sleeps: bool = False
     """vLLM gives its memory back while kernels are timed, instead of leaving some free; no flag of its own."""
     vllm_python: str = ""

@@ -81,6 +81,15 @@ class Judge(Section):
     build_slots: int = 0
     """Builds at once; 0 is the number of cores."""
     timeout_s: float = 60.0
+    rounds: int = 0
+    """Timed rounds of a reward, at least; 0 is as many as `kevin optimize` takes. A median of fewer strays more."""
+    timing_budget_s: float = 0.0
+    """Seconds after which no further round begins; 0 is as `kevin optimize` has it."""
+    spare_workers: int = 1
+    """Programs for candidates that are kept warm for each open task; a start takes seconds of one core."""
+    remember: bool = False
+    """Keep every verdict in the run's folder and believe it when the same candidate comes again, in later sittings
+    too; otherwise equal candidates are judged once only as long as the pool lives."""
     max_open_tasks: int = 8
     arena_gb: float = 0.0
     """Device memory for the inputs and outputs of one open task; 0 is the judge's own bound."""
@@ -95,6 +104,10 @@ class Reward(Section):
     baseline: Literal["eager", "fastest"] = "eager"
     bound: Literal["none", "roofline"] = "none"
     """`roofline`: a speedup counts up to what the device allows, on a log scale; bounded by 1."""
+    min_own_share: float = 0.0
+    """A correct candidate whose own kernels take less of the device time is lazy, and worth 0: it fuses what costs
+    nothing and leaves the rest to libraries. With the rules `kernels` the judge itself asks for nine tenths; with
+    `library` this is what there is. 0 does not look."""
     gamma: float = 0.4
     form: Literal["sum", "max"] = "sum"
 
@@ -141,6 +154,9 @@ class Keep(Section):
 
     every_batches: int = 1
     num_kept: int = 2
+    any_layout: bool = False
+    """Whether a run can go on with another number of processes or another `shard.kind`: whole states beside the
+    sharded ones, gathered into one process's memory."""
 
 
 class Watch(Section):

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -27,6 +28,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from kevin_cli.harness.pool import Pool
 from kevin_cli.types import Policy, Task
+from trainer import whole
 from trainer.config import Config
 from trainer.encode import Encoder
 from trainer.engines import Engine
@@ -143,6 +145,27 @@ class KevinTrainer(GRPOTrainer):  # type: ignore[misc]
         own = torch.tensor(values, dtype=torch.float32, device=made["completion_ids"].device)
         made["advantages"] = own if self.worker.config.learn.importance == "none" else own[:, None] * self._trust(made)
         return made
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)
+        config, checkpoint, is_main = self.worker.config, Path(output_dir), self.accelerator.is_main_process
+        if is_main:
+            whole.note_layout(checkpoint, config.shard)
+        if config.keep.any_layout:
+            whole.save(checkpoint, self.model, self.optimizer, self.lr_scheduler, is_main=is_main)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        if not whole.is_foreign(Path(resume_from_checkpoint), self.worker.config.shard):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _prepare_for_training(self, max_steps: int, train_dataloader: Any, resume_from_checkpoint: str | None) -> Any:
+        """A checkpoint of another way of sharding is read when everything is where ours has it."""
+        foreign = resume_from_checkpoint and whole.is_foreign(Path(resume_from_checkpoint), self.worker.config.shard)
+        own = None if foreign else resume_from_checkpoint
+        prepared = super()._prepare_for_training(max_steps, train_dataloader, own)
+        if foreign and resume_from_checkpoint:
+            whole.load(Path(resume_from_checkpoint), self.model, self.optimizer, self.lr_scheduler)
+        return prepared
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def _trust(self, made: dict[str, Any]) -> torch.Tensor:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -17,6 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from kevin_cli.errors import ExitCode, InfraError, UsageError
+from kevin_cli.harness.pool_devices import end, keep_running, until_there
 from trainer import tasks
 from trainer.config import Config
 from trainer.places import Places
@@ -25,10 +25,6 @@ from trainer.pool_server import judge_settings, open_pool
 from trainer.screen import Bar, screen
 
 Say = Callable[[str], None]
-
-MAX_POOL_STARTS = 5
-POOL_START_S = 60.0
-END_S = 30.0
 
 
 async def launch(config: Config, places: Places, cache: Path, say: Say, *, stop_at: float | None = None) -> int:
@@ -72,33 +68,14 @@ async def pool_process(places: Places, cache: Path, say: Say) -> AsyncIterator[P
     """The judge pool's process and its socket, restarted when it dies, ended at the end."""
     with tempfile.TemporaryDirectory(prefix="kevin-pool-") as folder:
         socket = Path(folder) / "socket"
-        keeper = asyncio.create_task(_keep_pool(socket, places, cache, say))
+        command = [sys.executable, "-m", "trainer.pool_server", str(socket), str(places.root), str(cache)]
+        keeper = asyncio.create_task(keep_running(command, socket, say=say))
         try:
-            await _until_there(socket, keeper)
+            await until_there(socket, keeper)
             yield socket
         finally:
             keeper.cancel()
             await asyncio.wait({keeper})
-
-
-async def _keep_pool(socket: Path, places: Places, cache: Path, say: Say) -> None:
-    command = [sys.executable, "-m", "trainer.pool_server", str(socket), str(places.root), str(cache)]
-    for start in range(MAX_POOL_STARTS):
-        socket.unlink(missing_ok=True)
-        process = await asyncio.create_subprocess_exec(*command)
-        try:
-            code = await process.wait()
-        finally:
-            await _end(process)
-        say(f"the judge pool ended with code {code}; starting it again ({start + 1} of {MAX_POOL_STARTS})")
-
-
-async def _until_there(socket: Path, keeper: asyncio.Task[None]) -> None:
-    deadline = asyncio.get_running_loop().time() + POOL_START_S
-    while not socket.exists():
-        if keeper.done() or asyncio.get_running_loop().time() > deadline:
-            raise InfraError("the judge pool does not start", "its error is above")
-        await asyncio.sleep(0.05)
 
 
 async def _ranks(config: Config, places: Places, socket: Path, stop_at: float | None) -> int:
@@ -108,7 +85,7 @@ async def _ranks(config: Config, places: Places, socket: Path, stop_at: float | 
     try:
         return await process.wait()
     finally:
-        await _end(process)
+        await end(process)
 
 
 def rank_command(config: Config, places: Places, socket: Path, stop_at: float | None) -> list[str]:
@@ -150,14 +127,3 @@ def _report(places: Places, code: int, say: Say) -> None:
     if code not in (ExitCode.OK, ExitCode.NOT_BETTER):
         raise InfraError(f"training stopped: {ended['why']}", ended.get("hint", ""))
     say(f"{ended['step']} steps" + (f"; {ended['why']}" if ended["why"] else ""))
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """SIGTERM, then SIGKILL."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if process.returncode is None:
-            process.send_signal(number)
-            try:
-                await asyncio.wait_for(process.wait(), END_S)
-            except TimeoutError:
-                continue

@@ -44,6 +44,11 @@ class Places:
         return self.root / "checkpoints"
 
     @property
+    def verdicts(self) -> Path:
+        """One line a candidate that was judged, with `judge.remember`."""
+        return self.root / "verdicts.jsonl"
+
+    @property
     def log(self) -> Path:
         """One line a batch and one a step."""
         return self.root / "log.jsonl"
@@ -65,6 +70,8 @@ FREE = {
     "judge.arena_gb",
     "judge.pool",
     "judge.verdicts",
+    "judge.spare_workers",
+    "judge.remember",
 }
 """Settings that may change from one sitting to the next: they change no update."""
 

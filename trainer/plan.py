@@ -93,6 +93,8 @@ def _choice_refusals(config: Config) -> list[str]:
         found.append(f"rollout.style = {rollout.style} does not go with judge.device = {config.judge.device}")
     if learn.importance != "none" and rollout.engine == "scripted":
         found.append("learn.importance needs log-probabilities of the sampler, and a script has none")
+    if config.reward.min_own_share and config.judge.device == "cpu":
+        found.append("reward.min_own_share is a share of a GPU's time, and judge.device is cpu")
     if (shard.kind == "none") != (shard.num_processes == 1):
         found.append(f"shard.kind = {shard.kind} does not go with shard.num_processes = {shard.num_processes}")
     if shard.kind == "fsdp2" and config.judge.device == "cpu":

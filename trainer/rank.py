@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from kevin_cli.errors import ExitCode, KevinError
+from kevin_cli.harness.pool_client import PoolClient
+from kevin_cli.harness.pool_serve import end_with_parent
 from kevin_cli.refine.prompt import Setting, opens_think, renderer
 from kevin_cli.types import DeviceKind, Policy, Rules, Style
 from trainer import tasks
@@ -24,8 +26,6 @@ from trainer.engines import Engine, EnginePolicy, SpokenEngine, SpokenPolicy
 from trainer.models import empty_copy, load_model, load_tokenizer
 from trainer.places import Places, forget_after, last_checkpoint, write_whole
 from trainer.plain import PlainPolicy
-from trainer.pool_client import PoolClient
-from trainer.together import end_with_parent
 
 
 def train(places: Places, socket: Path, stop_at: float | None) -> int:

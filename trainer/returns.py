@@ -61,6 +61,14 @@ def bounded_score(verdict: Verdict, share_of_limit: float | None) -> float:
     return CORRECT_WEIGHT + (1.0 - CORRECT_WEIGHT) * min(gain, 1.0)
 
 
+def is_lazy(verdict: Verdict, min_own_share: float) -> bool:
+    """Whether the candidate's own kernels take less than this share of the device time of a profiled call: own / (own
+    + other). Dr. Kernel's rejection by profile (arXiv 2602.05885) keeps candidates from 0.3 on. One that could not be
+    profiled is lazy too, or hiding would pay: the rule is for GPUs alone (`plan.py`)."""
+    share = verdict.watched.own_share if verdict.watched else None
+    return min_own_share > 0.0 and (share or 0.0) < min_own_share
+
+
 def discounted(
     scores: Sequence[float | None], gamma: float = GAMMA, form: Literal["sum", "max"] = "sum"
 ) -> tuple[float | None, ...]:

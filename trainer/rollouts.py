@@ -24,7 +24,7 @@ from kevin_cli.refine.settings import RunSettings
 from kevin_cli.types import Event, Outcome, Policy, Stage, Style, Task, TaskReport, Trajectory, Verdict
 from trainer.config import Config, Reward
 from trainer.objective import completion_limit
-from trainer.returns import bounded_score, score
+from trainer.returns import bounded_score, is_lazy, score
 
 
 class Present(Protocol):
@@ -164,6 +164,8 @@ def score_of(verdict: Verdict, reward: Reward, report: TaskReport | None) -> flo
     """What a verdict is worth under the configured reward; `None` for a fault of ours."""
     if verdict.outcome is Outcome.INFRA:
         return None
+    if is_lazy(verdict, reward.min_own_share):
+        return 0.0
     if reward.bound == "roofline":
         return bounded_score(verdict, _eager_share(report))
     return score(verdict, reward.baseline if reward.baseline == "eager" else "", reward.correct_weight)

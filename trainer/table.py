@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -40,6 +41,17 @@ def by_policy(rows: Sequence[Row]) -> dict[str, list[Row]]:
     for row in rows:
         found.setdefault(row.policy, []).append(row)
     return found
+
+
+def gains(rows: Sequence[Row]) -> str:
+    """What each policy's mean reward is above that of the one before it, paired by task, with the interval."""
+    lines = []
+    for title, part in sections(rows):
+        policies = by_policy(part)
+        for before, after in itertools.pairwise(policies):
+            found = difference(policies[before], policies[after], mean_reward)
+            lines.append(f"{title}: mean reward of {after} minus {before}: {_plain(found)}\n")
+    return "".join(lines)
 
 
 def as_object(rows: Sequence[Row], against: Against = "eager") -> dict[str, Any]:

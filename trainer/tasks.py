@@ -12,7 +12,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kevin_cli import records, tasks
@@ -79,7 +79,7 @@ async def prepare(files: Sequence[Path], settings: JudgeSettings, say: Say) -> P
 
 async def _lowered(path: Path, settings: JudgeSettings) -> Task:
     target = tasks.parse_target(str(path.resolve()), sys.executable)
-    async with LocalJudge(settings) as judge:
+    async with LocalJudge(replace(settings, num_spares=0)) as judge:  # nothing is judged
         task = tasks.lower(target, await judge.describe(target))
     if not tasks.has_compute(task):
         raise UsageError(f"{path.name} computes nothing")

@@ -5,15 +5,7 @@ Run as a program (`python -m trainer.together …`) it is torch's launcher of se
 
 from __future__ import annotations
 
-import ctypes
-import signal
-
-PR_SET_PDEATHSIG = 1
-
-
-def end_with_parent() -> None:
-    """The kernel sends this process SIGTERM when its parent dies."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+from kevin_cli.harness.pool_serve import end_with_parent
 
 
 def main() -> None:

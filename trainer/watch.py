@@ -14,6 +14,7 @@ from statistics import fmean
 
 from kevin_cli.types import Outcome, Turn
 from trainer.config import Reward, Watch
+from trainer.returns import is_lazy
 from trainer.rollouts import Group, score_of
 
 OKAY = "Okay,"
@@ -78,7 +79,7 @@ def numbers(groups: Sequence[Group], reward: Reward) -> BatchNumbers:
             _turn_numbers(index, [entry for entry in judged if entry[0].index == index]) for index in range(largest + 1)
         ),
         outcomes=dict(Counter(turn.verdict.outcome.value for turn in turns)),
-        caught=dict(Counter(_caught(turns))),
+        caught=dict(Counter(_caught(turns, reward))),
         cut_off=_share(turn.completion.finish_reason == "length" for turn in turns),
         not_okay=not_okay(turn.completion.text for turn in turns),
         repetition=_share(repeats(turn.completion.token_ids or ()) for turn in turns),
@@ -136,8 +137,10 @@ def _digests(group: Group) -> list[str]:
     return [turn.candidate.digest for turn in turns if turn.candidate]
 
 
-def _caught(turns: Iterable[Turn]) -> Iterable[str]:
+def _caught(turns: Iterable[Turn], reward: Reward) -> Iterable[str]:
     for turn in turns:
+        if turn.verdict.is_correct and is_lazy(turn.verdict, reward.min_own_share):
+            yield f"lazy: own kernels take less than {reward.min_own_share:.0%} of the device time"
         if turn.verdict.outcome in (Outcome.REJECTED, Outcome.TAMPERED):
             yield f"{turn.verdict.outcome.value}: {turn.verdict.detail[:DETAIL_CHARS]}"
 

@@ -6,12 +6,13 @@ next is begun.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,12 +20,13 @@ from typing import Any
 
 from kevin_cli import __version__
 from kevin_cli.commands import session as sessions
-from kevin_cli.commands.bench_attempts import Attempt, Judged, TaskJudge, given_attempts, policy_attempt
+from kevin_cli.commands.bench_attempts import Attempt, Judged, given_attempts, policy_attempt
 from kevin_cli.commands.bench_files import TABLES, BenchTask, find_tasks, unpack
 from kevin_cli.commands.formats import Case, print_junit, print_line
 from kevin_cli.commands.optimize import choose_model, opened_policy, run_settings_of
+from kevin_cli.commands.pooled import PooledJudge, open_pool, refuse_shared
 from kevin_cli.commands.report import print_object
-from kevin_cli.commands.session import Order
+from kevin_cli.commands.session import Order, TaskJudge
 from kevin_cli.errors import ExitCode, InfraError, NothingToOptimizeError, UsageError
 from kevin_cli.harness.device import describe_device
 from kevin_cli.policies.sharing import Around, Sharing
@@ -42,6 +44,7 @@ from kevin_cli.refine.bench_rows import (
 )
 from kevin_cli.settings import Settings
 from kevin_cli.show.bench import bench_block, row_line
+from kevin_cli.show.screen import QUIET
 from kevin_cli.tasks.target import find_python, parse_target
 from kevin_cli.types import DeviceKind, Outcome, Pause, Rules, Target, Task, TaskReport
 
@@ -68,6 +71,8 @@ class Plan:
     open_judge: OpenJudge
     attempts: Callable[[BenchTask], Sequence[Attempt]]
     rows: Rows
+    num_at_once: int = 1
+    """Tasks: as many as there are devices to judge on."""
 
 
 def run(folder: Path, flags: Mapping[str, Any]) -> int:
@@ -114,34 +119,51 @@ async def _run(order: Order, tasks: Sequence[BenchTask], rows: Rows, candidates:
         baseline=settings.baseline,
     )
     if candidates is not None:
-        plan = _plan(order, setup, device, lambda task: given_attempts(candidates, task, device, order.screen), rows)
-        return await sit(plan, tasks)
+        async with _plan(
+            order, setup, device, lambda task: given_attempts(candidates, task, device, order.screen), rows
+        ) as plan:
+            return await sit(plan, tasks)
     choice = await choose_model(settings, device)
+    refuse_shared(settings, shares_device=choice.shares_device)
     for line in choice.plan:
         order.screen.say(line)
     order.screen.say(f"model: {choice.reason}")
     sharing = Sharing()
     around = Around(notice=order.screen.say, num_trajectories=run_settings_of(settings, choice).num_trajectories)
     async with opened_policy(choice, setup.device_name, sharing, around, settings.templates) as policy:
-        attempts = [policy_attempt(settings, choice, policy, order.screen)]
+        # Several runs at once would draw over each other; their rows are told.
+        screen = replace(order.screen, level=QUIET) if settings.pool else order.screen
+        attempts = [policy_attempt(settings, choice, policy, screen)]
         setup = replace(setup, rules=choice.rules.value)
-        return await sit(_plan(order, setup, device, lambda _: attempts, rows, sharing.measuring), tasks)
+        async with _plan(order, setup, device, lambda _: attempts, rows, sharing.measuring) as plan:
+            return await sit(plan, tasks)
 
 
-def _plan(
+@asynccontextmanager
+async def _plan(
     order: Order,
     setup: Setup,
     device: DeviceKind,
     attempts: Callable[[BenchTask], Sequence[Attempt]],
     rows: Rows,
     pause: Pause = nullcontext,
-) -> Plan:
-    rules = Rules(setup.rules)
+) -> AsyncIterator[Plan]:
+    """With the pool, where one is asked for: open as long as the sitting lasts."""
+    rules, settings = Rules(setup.rules), order.settings
 
     def open_judge(target: Target) -> AbstractAsyncContextManager[TaskJudge]:
-        return sessions.open_judge(order.settings, target, device, rules, pause)
+        return sessions.open_judge(settings, target, device, rules, pause)
 
-    return Plan(order=order, setup=setup, open_judge=open_judge, attempts=attempts, rows=rows)
+    plan = Plan(order=order, setup=setup, open_judge=open_judge, attempts=attempts, rows=rows)
+    if not settings.pool:
+        yield plan
+        return
+    anywhere = Target(path="", class_name="", python=find_python(settings.python or None))
+    judging = sessions.judge_settings(settings, anywhere, device, rules, pause)
+    async with open_pool(settings, judging, spreads=False) as pool:
+        judge = PooledJudge(judging, pool)
+        order.screen.say(f"judging on {pool.num_seats} device{'s' * (pool.num_seats > 1)} ({settings.pool})")
+        yield replace(plan, open_judge=lambda _: nullcontext(judge), num_at_once=pool.num_seats)
 
 
 def versions_of(python: str) -> tuple[tuple[str, str], ...]:
@@ -163,7 +185,8 @@ Keep = Callable[[Row, bool], None]
 
 
 async def sit(plan: Plan, tasks: Sequence[BenchTask]) -> list[Row]:
-    """One task after another. What a file of an earlier sitting holds is not judged again."""
+    """One task after another, or as many at once as there are devices; rows in the order in which they come. What a
+    file of an earlier sitting holds is not judged again."""
     rows: list[Row] = []
 
     def keep(row: Row, is_new: bool) -> None:
@@ -172,9 +195,20 @@ async def sit(plan: Plan, tasks: Sequence[BenchTask]) -> list[Row]:
         plan.order.screen.say(row_line(row, is_new=is_new))
         rows.append(row)
 
-    for number, task in enumerate(tasks, 1):
-        plan.order.screen.say(f"[{number}/{len(tasks)}] {task.name}")
-        await _one_task(plan, task, keep)
+    ahead = iter(enumerate(tasks, 1))
+
+    async def work() -> None:
+        for number, task in ahead:
+            plan.order.screen.say(f"[{number}/{len(tasks)}] {task.name}")
+            await _one_task(plan, task, keep)
+
+    workers = [asyncio.create_task(work()) for _ in range(plan.num_at_once)]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.wait(workers)
     return rows
 
 

@@ -11,12 +11,11 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from kevin_cli.commands import session as sessions
 from kevin_cli.commands.bench_files import BenchTask, find_candidates
 from kevin_cli.commands.check import read_candidate
 from kevin_cli.commands.optimize import run_settings_of
+from kevin_cli.commands.session import TaskJudge
 from kevin_cli.errors import UsageError
 from kevin_cli.policies.choose import Choice
 from kevin_cli.records import to_plain
@@ -26,13 +25,7 @@ from kevin_cli.refine.settings import RunSettings
 from kevin_cli.settings import Settings
 from kevin_cli.show.live import Progress
 from kevin_cli.show.screen import Screen
-from kevin_cli.types import DeviceKind, Judge, Outcome, Policy, Stage, Task, TaskReport, Verdict
-
-
-class TaskJudge(Judge, sessions.Describes, Protocol):
-    """What a benchmark needs of a judge."""
-
-    async def open_task(self, task: Task) -> TaskReport: ...
+from kevin_cli.types import DeviceKind, Outcome, Policy, Stage, Task, TaskReport, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from kevin_cli.commands import session as sessions
+from kevin_cli.commands.pooled import PooledJudge, open_pool, refuse_shared
 from kevin_cli.commands.report import Ended, optimize_object, print_object
 from kevin_cli.commands.serve import wish_of
-from kevin_cli.commands.session import Order, Session
+from kevin_cli.commands.session import Order, Session, TaskJudge
 from kevin_cli.errors import ExitCode, NothingToOptimizeError, UsageError
 from kevin_cli.harness.roofline import why_no_room
 from kevin_cli.package.faces import offered
@@ -41,7 +42,7 @@ from kevin_cli.show.final import ending_block
 from kevin_cli.show.live import Progress
 from kevin_cli.show.usage import sharing_line, usage_line
 from kevin_cli.tasks.names import task_name
-from kevin_cli.types import DeviceKind, Event, Policy, Target, Task, TaskReport
+from kevin_cli.types import DeviceKind, Event, Pause, Policy, Rules, Target, Task, TaskReport
 
 EXIT_CODES = {
     "faster": ExitCode.OK,
@@ -78,6 +79,7 @@ async def search(order: Order, target: Target, start: RecordedRun | None = None)
     sessions.use_gpus(settings)
     device = sessions.find_device(settings, target, order.screen)
     choice = await choose_model(settings, device)
+    refuse_shared(settings, shares_device=choice.shares_device)
     for line in choice.plan:
         order.screen.say(line)
     try:
@@ -99,7 +101,7 @@ async def _with_judge(
     order: Order, target: Target, device: DeviceKind, choice: Choice, start: RecordedRun | None
 ) -> Ended:
     sharing = Sharing()
-    async with sessions.open_judge(order.settings, target, device, choice.rules, sharing.measuring) as judge:
+    async with _judge_of(order.settings, target, device, choice.rules, sharing.measuring) as judge:
         task = await sessions.lower_target(judge, target)
         if start:
             refuse_changed(start, task)
@@ -109,6 +111,20 @@ async def _with_judge(
             return no_room(order, choice.reason, task, session.report, why)
         order.screen.say(f"model: {choice.reason}")
         return await _search(order, choice, session, sharing, start)
+
+
+@asynccontextmanager
+async def _judge_of(
+    settings: Settings, target: Target, device: DeviceKind, rules: Rules, pause: Pause
+) -> AsyncIterator[TaskJudge]:
+    """In this process, or a pool with this task on every GPU."""
+    if not settings.pool:
+        async with sessions.open_judge(settings, target, device, rules, pause) as local:
+            yield local
+        return
+    judging = sessions.judge_settings(settings, target, device, rules, pause)
+    async with open_pool(settings, judging, spreads=True) as pool:
+        yield PooledJudge(judging, pool)
 
 
 def refuse_changed(start: RecordedRun, task: Task) -> None:
@@ -179,7 +195,7 @@ async def _search(order: Order, choice: Choice, session: Session, sharing: Shari
         order.screen.say(f"in git: git log --graph {branch.name}")
     if (usage := total_usage(result.turns, run_settings.price)).num_prompt_tokens:
         order.screen.say(usage_line(usage))
-    if line := sharing_line(sharing.log):
+    if choice.shares_device and (line := sharing_line(sharing.log)):
         order.screen.say(line)
     return Ended(
         task=session.task.name,
@@ -253,7 +269,7 @@ async def opened_policy(
     """
     setting = Setting(rules=choice.rules, device_name=device_name, templates=templates)
     render = renderer(choice.style, prompt_budget(choice.style, choice.context_tokens), setting)
-    around = replace(asked_by, sharing=sharing if choice.shares_device else None)
+    around = replace(asked_by, sharing=sharing)
     policy = await choice.open(render, opens_think(choice.style), around)
     if choice.shares_device and isinstance(policy, Pausable):
         sharing.attach(policy)

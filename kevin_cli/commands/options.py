@@ -40,6 +40,11 @@ class SearchChoice(StrEnum):
     BEAM = "beam"
 
 
+class PoolChoice(StrEnum):
+    LOCAL = "local"
+    RAY = "ray"
+
+
 class FormatChoice(StrEnum):
     TEXT = "text"
     JSON = "json"
@@ -99,6 +104,14 @@ class Gpus:
 
     model_gpus: Annotated[str | None, typer.Option(help="GPUs for the model: 1,2. Default: those left over.")] = None
     kernel_gpus: Annotated[str | None, typer.Option(help="The GPU on which kernels are timed. Default: 0.")] = None
+
+
+class Pooling:
+    """How many devices judge."""
+
+    pool: Annotated[
+        PoolChoice | None, typer.Option(help="Judge on all GPUs: of this machine (local), of a Ray cluster (ray).")
+    ] = None
 
 
 class Wording:

@@ -26,7 +26,7 @@ from kevin_cli.settings import Settings, read
 from kevin_cli.show.baselines import baselines_table
 from kevin_cli.show.screen import Screen, open_screen
 from kevin_cli.tasks.target import NOTHING_GIVEN, Given, find_python
-from kevin_cli.types import Candidate, DeviceKind, Pause, Rules, Target, Task, TaskReport
+from kevin_cli.types import Candidate, DeviceKind, Judge, Pause, Rules, Target, Task, TaskReport
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class Order:
 class Session:
     """A judge that has opened a task: what verdicts need."""
 
-    judge: LocalJudge
+    judge: TaskJudge
     task: Task
     report: TaskReport
 
@@ -59,6 +59,12 @@ class Describes(Protocol):
     """The part of a judge that reads a user's file."""
 
     async def describe(self, target: Target) -> dict[str, Any]: ...
+
+
+class TaskJudge(Judge, Describes, Protocol):
+    """A judge from a user's file to verdicts."""
+
+    async def open_task(self, task: Task) -> TaskReport: ...
 
 
 def take_order(flags: Mapping[str, Any]) -> Order:
@@ -127,11 +133,19 @@ async def open_judge(
 ) -> AsyncIterator[LocalJudge]:
     """The local judge, ended whatever happens inside. `rules` hold unless the user chose others; `pause` is held
     while something is measured; `compiled`: whether torch.compile is measured beside eager."""
+    async with LocalJudge(judge_settings(settings, target, device, rules, pause, compiled=compiled)) as judge:
+        yield judge
+
+
+def judge_settings(
+    settings: Settings, target: Target, device: DeviceKind, rules: Rules, pause: Pause, *, compiled: bool = True
+) -> JudgeSettings:
+    """Raises `MachineError` when builds can't be kept."""
     make_cache(settings.cache)
     limits: dict[str, Any] = {}
     if settings.timeout:
         limits = {"build_timeout_s": settings.timeout, "call_timeout_s": settings.timeout}
-    judge_settings = JudgeSettings(
+    return JudgeSettings(
         device=device,
         rules=settings.rules or rules,
         python=target.python,
@@ -142,8 +156,6 @@ async def open_judge(
         hidden=(settings.runs.absolute(), captures_folder(settings)),
         **limits,
     )
-    async with LocalJudge(judge_settings) as judge:
-        yield judge
 
 
 def make_cache(path: Path) -> None:
@@ -167,7 +179,7 @@ async def lower_target(judge: Describes, target: Target) -> Task:
     return task
 
 
-async def open_session(judge: LocalJudge, task: Task, screen: Screen) -> Session:
+async def open_session(judge: TaskJudge, task: Task, screen: Screen) -> Session:
     """Measure the baselines and show them."""
     screen.say(f"measuring the baselines of {task.name} …")
     report = await judge.open_task(task)

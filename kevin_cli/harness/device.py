@@ -6,6 +6,7 @@ Asked without importing torch here: NVML knows the GPUs, the user's interpreter 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import platform
 import shutil
@@ -80,6 +81,33 @@ def gpu_names() -> tuple[str, ...]:
         finally:
             pynvml.nvmlShutdown()
     return ()
+
+
+def visible_gpus() -> tuple[str, ...]:
+    """What to put into CUDA_VISIBLE_DEVICES for each GPU that CUDA may see now, in its order."""
+    listed = [part.strip() for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
+    return tuple(listed) if listed else tuple(str(index) for index in range(len(gpu_names())))
+
+
+def first_gpu() -> str:
+    """The UUID of the GPU that CUDA sees first, or what CUDA_VISIBLE_DEVICES calls it when that is no number."""
+    return _first_gpu(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+
+
+@functools.lru_cache
+def _first_gpu(listed: str) -> str:
+    import pynvml
+
+    first = listed.split(",")[0].strip()
+    if first and not first.isdigit():
+        return first.replace("/", "-")
+    with contextlib.suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        try:
+            return _text(pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetHandleByIndex(int(first or 0))))
+        finally:
+            pynvml.nvmlShutdown()
+    return first or "0"
 
 
 def _visible(count: int) -> list[int]:

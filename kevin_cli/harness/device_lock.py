@@ -1,7 +1,8 @@
 """One kevin at a time holds a device: a lock that all processes of this machine share.
 
 Whoever verifies or times a candidate holds it, so that nobody else's blocks are disturbed. The lock is a
-file lock and ends with its holder, however that ends.
+file lock and ends with its holder, however that ends. Each GPU has one of its own, named by its UUID: two GPUs are
+timed on at once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from kevin_cli.harness.device import first_gpu
 from kevin_cli.types import DeviceKind
 
 LOCK_POLL_S = 0.01
@@ -32,7 +34,7 @@ async def exclusive(device: DeviceKind, waits: Callable[[], None] = _nobody_told
     """
     folder = Path(tempfile.gettempdir()) / "kevin-locks"
     folder.mkdir(mode=0o777, exist_ok=True)
-    lock = FileLock(folder / f"{device.value}.lock", mode=0o666, thread_local=False)
+    lock = FileLock(folder / f"{lock_name(device)}.lock", mode=0o666, thread_local=False)
     told = False
     while not _taken(lock):
         if not told:
@@ -43,6 +45,11 @@ async def exclusive(device: DeviceKind, waits: Callable[[], None] = _nobody_told
         yield
     finally:
         lock.release()
+
+
+def lock_name(device: DeviceKind) -> str:
+    """`cpu`, or the GPU that this process sees first: candidates run there."""
+    return f"cuda-{first_gpu()}" if device is DeviceKind.CUDA else device.value
 
 
 def _taken(lock: FileLock) -> bool:

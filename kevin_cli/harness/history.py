@@ -46,6 +46,8 @@ class Habits:
     task: Task
     rules: Rules
     nans_must_pass: bool = False
+    profiled: bool = False
+    """Whether device time is put down to whose kernels took it; on CUDA alone."""
 
     @property
     def weight_bytes(self) -> int:
@@ -114,7 +116,7 @@ async def _watch(state: Pass, habits: Habits, instance: int) -> None:
     seed = state.new_seed()
     for number, poison in enumerate(POISONS[:1] if state.is_slow else POISONS):
         slot = await state.draw(seed=seed)
-        profiled = number == 0 and habits.device is DeviceKind.CUDA and habits.rules is Rules.KERNELS
+        profiled = number == 0 and habits.device is DeviceKind.CUDA and habits.profiled
         try:
             seen = await state.worker.watch(slot, instance=instance, poison=poison, profiled=profiled)
         except Raised as fault:

@@ -8,6 +8,7 @@ dies is started again once; if that does not help the verdict is `infra`, never 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import sys
@@ -91,6 +92,14 @@ class JudgeSettings:
     """Folders that no candidate may see beside the target's own: the directory of the run."""
     timing_budget_s: float | None = None
     """For the timed blocks of one process beyond the minimum of rounds; `None`: as usual on the device."""
+    min_rounds: int | None = None
+    """Timed rounds of a verdict that is not final, whatever the budget; `None`: as usual. Rewards need fewer."""
+    profiled: bool = False
+    """Whether the candidate's own share of the device time is taken whatever the rules; it costs about a second."""
+    num_builds: int | None = None
+    """Candidates that a pool builds ahead at once; `None`: one a core."""
+    num_spares: int = 1
+    """Workers that are kept warm: more than one when candidates come faster than workers start."""
     nans_must_pass: bool = False
     """Whether NaN and infinities in inputs must come out as the module's, though the user's inputs have none."""
 
@@ -117,6 +126,8 @@ class LocalJudge:
         self._settings = settings
         self._quiet = Quiet(settings.device, settings.pause)
         self._starting = asyncio.Lock()
+        self._launched: tuple[Target, ReferenceSide] | None = None
+        """A reference that has not been told its target yet."""
         self._described: tuple[Target, ReferenceSide, dict[str, Any]] | None = None
         self._opened: OpenedTask | None = None
         self._spare: Spare | None = None
@@ -146,9 +157,12 @@ class LocalJudge:
             return await self._describe(target)
 
     async def _describe(self, target: Target) -> dict[str, Any]:
-        await self._close()
-        await self._hide(target)
-        reference, description = await opening.start_reference(target, self._settings.device)
+        if self._launched is None or self._launched[0] != target:
+            await self._close()
+            await self._hide(target)
+            self._launched = target, await opening.launch_reference(target, self._settings.device)
+        (_, reference), self._launched = self._launched, None
+        description = await opening.describe(reference, target, self._settings.device)
         self._described = (target, reference, description)
         return description
 
@@ -158,8 +172,19 @@ class LocalJudge:
         around = Surroundings(
             python=target.python, device=self._settings.device, sandbox=self._contained, scratch=self._scratch
         )
-        self._spare = Spare(around, self._settings.call_timeout_s)
+        self._spare = Spare(around, self._settings.call_timeout_s, self._settings.num_spares)
         self._spare.prepare()
+
+    async def prepare(self, task: Task) -> None:
+        """Start the task's programs and let them import torch, for `open_task` to find. Nothing is done on a GPU; on
+        a CPU it would disturb whoever is timed. What goes wrong is said by `open_task`."""
+        async with self._starting:
+            if self._described is not None or self._launched is not None:
+                return
+            await self._close()  # what a start that was cancelled left
+            await self._hide(task.target)
+            with contextlib.suppress(KevinError):
+                self._launched = task.target, await opening.launch_reference(task.target, self._settings.device)
 
     async def open_task(self, task: Task) -> TaskReport:
         """Prepare and measure the baselines, and find out whether the task can tell right from wrong."""
@@ -385,13 +410,19 @@ class LocalJudge:
         assert self._spare is not None
         assert self._opened is not None
         plan = self._opened.plan
-        plan = replace(plan, budget_s=self._settings.timing_budget_s)
-        plan = replace(plan, min_rounds=FINAL_MIN_ROUNDS) if case.final else plan
+        usual = self._settings.min_rounds or plan.min_rounds
+        rounds = FINAL_MIN_ROUNDS if case.final else usual
+        plan = replace(plan, budget_s=self._settings.timing_budget_s, min_rounds=rounds)
         worker = await self._spare.take()
         if self._settings.device is DeviceKind.CUDA:
             self._spare.prepare()  # it only imports meanwhile; the device it meets when it is given memory
         try:
-            habits = Habits(task=case.task, rules=self._settings.rules, nans_must_pass=self._settings.nans_must_pass)
+            habits = Habits(
+                task=case.task,
+                rules=self._settings.rules,
+                nans_must_pass=self._settings.nans_must_pass,
+                profiled=self._settings.profiled or self._settings.rules is Rules.KERNELS,
+            )
             return await examine(self._opened, worker, built, plan, case.findings, habits, case.tell, final=case.final)
         except CandidateFault as fault:
             if fault.outcome in (Outcome.CRASHED, Outcome.TIMED_OUT):
@@ -405,11 +436,13 @@ class LocalJudge:
         """End every program of ours; safe to call at any time."""
         if self._opened is not None:
             self._opened.arenas.close()
+        if self._launched is not None:
+            await self._launched[1].stop()
         if self._described is not None:
             await self._described[1].stop()
         if self._spare is not None:
             await self._spare.close()
-        self._opened = self._described = self._spare = None
+        self._opened = self._launched = self._described = self._spare = None
 
 
 def _around(sandbox: Sandbox, target: Target, settings: JudgeSettings) -> Sandbox:

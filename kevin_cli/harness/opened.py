@@ -116,9 +116,19 @@ def as_error(fault: ReferenceFault) -> KevinError:
 
 async def start_reference(target: Target, device: DeviceKind) -> tuple[ReferenceSide, dict[str, Any]]:
     """Start the reference with the user's file. Raises `TaskError`, `MachineError` or `InfraError`."""
-    reference = await ReferenceSide.start(reference_launch(target.python, device))
+    reference = await launch_reference(target, device)
+    return reference, await describe(reference, target, device)
+
+
+async def launch_reference(target: Target, device: DeviceKind) -> ReferenceSide:
+    """A reference program in the target's interpreter, before it reads the target. Raises `MachineError`."""
+    return await ReferenceSide.start(reference_launch(target.python, device))
+
+
+async def describe(reference: ReferenceSide, target: Target, device: DeviceKind) -> dict[str, Any]:
+    """Let it read the user's file; it is ended when it can't. Raises `TaskError` or `InfraError`."""
     try:
-        return reference, await reference.describe(target, device.value)
+        return await reference.describe(target, device.value)
     except ReferenceFault as fault:
         await reference.stop()
         raise as_error(fault) from fault

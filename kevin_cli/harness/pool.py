@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Protocol, Self
 
+from kevin_cli.harness.build.toolchain import num_cpus
 from kevin_cli.harness.faults import CandidateFault
 from kevin_cli.harness.judge import JudgeSettings, LocalJudge, build_ahead
 from kevin_cli.harness.turns import Turns
@@ -70,6 +71,10 @@ class Pool(Judge, Protocol):
 class Seat(Pool, Protocol):
     """A pool for one device that wants all candidates of a task together and tasks one after another."""
 
+    async def prepare(self, task: Task) -> None:
+        """Start ahead what opening the task needs, where there is room and it disturbs no timing."""
+        ...
+
     async def build(self, task: Task, candidate: Candidate) -> BuildReport | None:
         """Build ahead without the device, at any time; `None` when that would disturb, or failed. A failure
         shows again in `judge`."""
@@ -84,6 +89,8 @@ class LocalSeat:
         self._max_open = max_open or MAX_OPEN[settings.device]
         self._judges: OrderedDict[str, LocalJudge] = OrderedDict()
         self._opening = asyncio.Lock()
+        # All at once would share the cores until none is done for a long time, with the device idle.
+        self._builds = asyncio.Semaphore(settings.num_builds or num_cpus())
 
     async def open_task(self, task: Task) -> TaskReport:
         return await (await self._judge_for(task)).open_task(task)
@@ -94,9 +101,18 @@ class LocalSeat:
         judge = await self._judge_for(task)
         return await judge.judge(task, candidate, final=final, watch=watch)
 
+    async def prepare(self, task: Task) -> None:
+        """Several tasks' programs start side by side, whoever has the turn: a good part of what opening one takes."""
+        if self._settings.device is DeviceKind.CUDA and (judge := await self._judge_with_room(task)):
+            await judge.prepare(task)
+
     async def build(self, task: Task, candidate: Candidate) -> BuildReport | None:
         if self._settings.device is not DeviceKind.CUDA:
             return None
+        async with self._builds:
+            return await self._built(task, candidate)
+
+    async def _built(self, task: Task, candidate: Candidate) -> BuildReport | None:
         with contextlib.suppress(CandidateFault):
             return await build_ahead(self._settings, task, candidate)
         return None
@@ -111,12 +127,21 @@ class LocalSeat:
 
     async def _judge_for(self, task: Task) -> LocalJudge:
         async with self._opening:
-            if task.digest not in self._judges:
-                while len(self._judges) >= self._max_open:
-                    await self._end_oldest()
-                self._judges[task.digest] = await LocalJudge(self._settings).__aenter__()
-            self._judges.move_to_end(task.digest)
-            return self._judges[task.digest]
+            while task.digest not in self._judges and len(self._judges) >= self._max_open:
+                await self._end_oldest()
+            return await self._kept(task)
+
+    async def _judge_with_room(self, task: Task) -> LocalJudge | None:
+        """Without ending another, who may be at work."""
+        async with self._opening:
+            has_room = task.digest in self._judges or len(self._judges) < self._max_open
+            return await self._kept(task) if has_room else None
+
+    async def _kept(self, task: Task) -> LocalJudge:
+        if task.digest not in self._judges:
+            self._judges[task.digest] = await LocalJudge(self._settings).__aenter__()
+        self._judges.move_to_end(task.digest)
+        return self._judges[task.digest]
 
     async def _end_oldest(self) -> None:
         _, judge = self._judges.popitem(last=False)
@@ -132,11 +157,13 @@ class _Place:
 
 
 class SeatedPool:
-    """The pool over given seats."""
+    """The pool over given seats. One that `spreads` opens a task on every seat that has nothing to do, which pays
+    when there are more candidates than tasks; otherwise a task stays on one seat."""
 
-    def __init__(self, seats: Sequence[Seat]) -> None:
+    def __init__(self, seats: Sequence[Seat], *, spreads: bool = False) -> None:
         self._places = [_Place(seat) for seat in seats]
-        self._homes: OrderedDict[str, _Place] = OrderedDict()
+        self._spreads = spreads
+        self._homes: OrderedDict[str, list[_Place]] = OrderedDict()
         self._once: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._known: OrderedDict[tuple[str, str], Verdict] = OrderedDict()
 
@@ -150,8 +177,13 @@ class SeatedPool:
 
     async def open_task(self, task: Task) -> TaskReport:
         place = self._place_of(task)
-        async with place.turns.inside(task.digest):
-            return await place.seat.open_task(task)
+        preparing = asyncio.create_task(place.seat.prepare(task))
+        try:
+            async with place.turns.inside(task.digest):
+                await preparing
+                return await place.seat.open_task(task)
+        finally:
+            preparing.cancel()
 
     async def judge(
         self, task: Task, candidate: Candidate, *, final: bool = False, watch: StageWatch | None = None
@@ -175,12 +207,15 @@ class SeatedPool:
 
     async def _seated(self, task: Task, candidate: Candidate, *, final: bool, watch: StageWatch | None) -> Verdict:
         place = self._place_of(task)
+        preparing = asyncio.create_task(place.seat.prepare(task))
         building = asyncio.create_task(place.seat.build(task, candidate))
         try:
             async with place.turns.inside(task.digest):
+                await preparing
                 built = await building
                 verdict = await place.seat.judge(task, candidate, final=final, watch=watch)
         finally:
+            preparing.cancel()
             building.cancel()
         if built is None or verdict.build is None or not verdict.build.cached:
             return verdict
@@ -188,16 +223,28 @@ class SeatedPool:
 
     def _place_of(self, task: Task) -> _Place:
         """Where the task is already, else where the fewest are present."""
-        place = self._homes.pop(task.digest, None) or min(self._places, key=lambda place: place.turns.num_present)
-        self._homes[task.digest] = place
+        homes = self._homes.pop(task.digest, [])
+        place = _emptiest(homes or self._places)
+        if self._spreads and place.turns.num_present and not (other := _emptiest(self._places)).turns.num_present:
+            place = other
+        self._homes[task.digest] = homes if place in homes else [*homes, place]
         while len(self._homes) > MAX_HOMES:
             self._homes.popitem(last=False)
         return place
+
+    @property
+    def num_seats(self) -> int:
+        """How many tasks are judged at once, at most."""
+        return len(self._places)
 
     def _remember(self, key: tuple[str, str], verdict: Verdict) -> None:
         self._known[key] = verdict
         while len(self._known) > MAX_REMEMBERED:
             self._once.pop(self._known.popitem(last=False)[0], None)
+
+
+def _emptiest(places: Sequence[_Place]) -> _Place:
+    return min(places, key=lambda place: place.turns.num_present)
 
 
 class LocalPool(SeatedPool):

@@ -28,8 +28,10 @@ MAX_LOSSES = 3
 START_TIMEOUT_S = 300.0
 
 
-def ray_pool(settings: JudgeSettings, *, max_open: int | None = None, address: str = "auto") -> SeatedPool:
-    """A pool with one seat for each timing device that the cluster has.
+def ray_pool(
+    settings: JudgeSettings, *, max_open: int | None = None, address: str = "auto", spreads: bool = False
+) -> SeatedPool:
+    """A pool with one seat for each timing device that the cluster has. `spreads`: see `SeatedPool`.
 
     Joins the cluster at `address`, or starts one on this machine when there is none. Blocking. Raises
     `MachineError` without ray, or when the cluster has no such device.
@@ -40,7 +42,7 @@ def ray_pool(settings: JudgeSettings, *, max_open: int | None = None, address: s
     places = _gpus(ray) if settings.device is DeviceKind.CUDA else _nodes(ray)
     if not places:
         raise MachineError("the Ray cluster has no GPU", "start its workers with --num-gpus, or use --pool local")
-    return SeatedPool([RaySeat(settings, options, max_open=max_open) for options in places])
+    return SeatedPool([RaySeat(settings, options, max_open=max_open) for options in places], spreads=spreads)
 
 
 def _ray() -> Any:
@@ -84,6 +86,9 @@ class _Judging:
     async def judge(self, task: Task, candidate: Candidate, final: bool) -> Verdict:
         return await self._seat.judge(task, candidate, final=final)
 
+    async def prepare(self, task: Task) -> None:
+        await self._seat.prepare(task)
+
     async def build(self, task: Task, candidate: Candidate) -> BuildReport | None:
         return await self._seat.build(task, candidate)
 
@@ -114,6 +119,10 @@ class RaySeat:
             return await self._ask(lambda actor: actor.judge.remote(task, candidate, final))
         except InfraError as error:
             return Verdict(outcome=Outcome.INFRA, detail=error.message)
+
+    async def prepare(self, task: Task) -> None:
+        if self._settings.device is DeviceKind.CUDA:
+            await self._ask(lambda actor: actor.prepare.remote(task))
 
     async def build(self, task: Task, candidate: Candidate) -> BuildReport | None:
         if self._settings.device is not DeviceKind.CUDA:

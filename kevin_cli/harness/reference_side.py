@@ -6,6 +6,7 @@ that is `ReferenceLost`, or `ReferenceFault` when it could still say what was wr
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,6 +55,9 @@ class ReferenceSide:
         program = await Program.start(launch)
         try:
             await program.ready(timeout_s=READY_TIMEOUT_S)
+        except asyncio.CancelledError:
+            await program.stop()
+            raise
         except (ChannelClosed, DeadlineExceeded, ProtocolError) as error:
             await program.stop()
             raise _cannot_start(launch.python, await program.printed()) from error

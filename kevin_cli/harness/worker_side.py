@@ -11,6 +11,7 @@ import contextlib
 import shutil
 import struct
 import tempfile
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -273,35 +274,40 @@ def reported_ns(reply: Reply) -> int:
 
 
 class Spare:
-    """One warm worker is always waiting, so that `import torch` and a GPU context cost no candidate any time."""
+    """A warm worker is always waiting, so that `import torch` and a GPU context cost no candidate any time.
 
-    def __init__(self, around: Surroundings, call_timeout_s: float) -> None:
+    Several where candidates take less time than a worker's start and there are cores for them.
+    """
+
+    def __init__(self, around: Surroundings, call_timeout_s: float, number: int = 1) -> None:
         self._around = around
         self._call_timeout_s = call_timeout_s
-        self._waiting: asyncio.Task[WorkerSide] | None = None
+        self._number = number
+        self._waiting: deque[asyncio.Task[WorkerSide]] = deque()
 
     def prepare(self) -> None:
-        """Start the next one in the background, unless one waits already."""
-        if self._waiting is None:
-            self._waiting = asyncio.create_task(WorkerSide.start(self._around, self._call_timeout_s))
+        """Start in the background what is missing."""
+        while len(self._waiting) < self._number:
+            self._start()
+
+    def _start(self) -> None:
+        self._waiting.append(asyncio.create_task(WorkerSide.start(self._around, self._call_timeout_s)))
 
     async def take(self) -> WorkerSide:
-        """The waiting one; the caller stops it. Raises `InfraError` when workers do not start."""
-        self.prepare()
-        assert self._waiting is not None
-        waiting, self._waiting = self._waiting, None
-        return await waiting
+        """The one that has waited longest; the caller stops it. Raises `InfraError` when workers do not start."""
+        if not self._waiting:
+            self._start()
+        return await self._waiting.popleft()
 
     async def wait(self) -> None:
-        """Until the one that is being started is warm, so that its start disturbs no measurement."""
-        if self._waiting is not None:
-            await asyncio.wait([self._waiting])
+        """Until those that are being started are warm, so that their start disturbs no measurement."""
+        if self._waiting:
+            await asyncio.wait(self._waiting)
 
     async def close(self) -> None:
-        """End the one that waits."""
-        if self._waiting is None:
-            return
-        waiting, self._waiting = self._waiting, None
-        waiting.cancel()
-        with contextlib.suppress(asyncio.CancelledError, InfraError):
-            await (await waiting).stop()
+        """End those that wait."""
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            waiting.cancel()
+            with contextlib.suppress(asyncio.CancelledError, InfraError):
+                await (await waiting).stop()

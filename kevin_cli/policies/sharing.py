@@ -103,7 +103,7 @@ class Around:
     """What a policy is given besides its prompts."""
 
     sharing: Sharing | None = None
-    """Set when the model computes on the device that the judge measures on."""
+    """Where it is noted when the model computes: on the device that the judge measures on, or on one of its own."""
     hear: Hear | None = None
     """Told how far a completion has come."""
     notice: Callable[[str], None] | None = None

@@ -12,6 +12,7 @@ from kevin_cli.commands.options import (
     Formats,
     Gpus,
     Judging,
+    Pooling,
     Proposing,
     Searching,
     Talking,
@@ -21,7 +22,7 @@ from kevin_cli.commands.options import (
 )
 
 
-@takes(Where, Searching, Proposing, Gpus, Wording, Judging, Formats, Talking)
+@takes(Where, Searching, Proposing, Gpus, Pooling, Wording, Judging, Formats, Talking)
 def command(
     folder: Annotated[Path, typer.Argument(help="Files in KernelBench's form, or folders with reference.py.")],
     candidates: Annotated[Path | None, typer.Option(help="Folder of programs named after their tasks.")] = None,

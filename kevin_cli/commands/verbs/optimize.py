@@ -12,6 +12,7 @@ from kevin_cli.commands.options import (
     Gpus,
     Judging,
     Out,
+    Pooling,
     Proposing,
     Recording,
     Searching,
@@ -23,7 +24,7 @@ from kevin_cli.commands.options import (
 )
 
 
-@takes(Where, Given, Searching, Proposing, Gpus, Wording, Judging, Recording, Talking)
+@takes(Where, Given, Searching, Proposing, Gpus, Pooling, Wording, Judging, Recording, Talking)
 def command(
     target: Target,
     out: Out = None,

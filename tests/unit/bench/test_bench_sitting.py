@@ -46,6 +46,14 @@ def sitting(folder: Path, judge: ToldJudge, setup: Setup = SETUP) -> list[Row]:
     return asyncio.run(sit(plan(judge, rows, attempts, setup), find_tasks(folder / "tasks")))
 
 
+def test_as_many_tasks_at_once_as_there_are_devices(folder: Path) -> None:
+    judge = told()
+    rows = Rows.open(folder / "rows.jsonl")
+    whole = plan(judge, rows, lambda task: given_attempts(folder / "kernels", task, DeviceKind.CPU, SCREEN), SETUP)
+    found = asyncio.run(sit(replace(whole, num_at_once=2), find_tasks(folder / "tasks")))
+    assert sorted(row.task for row in found) == ["first", "second", "third"]
+
+
 def told(**more: Verdict) -> ToldJudge:
     return ToldJudge({"fast": correct(3.0), "wrong": WRONG, **more})
 

@@ -16,12 +16,15 @@ class NotingSeat:
     """Answers after a moment; `most` is how many candidates were on it at once, `open` which task it has."""
 
     def __init__(self, outcome=Outcome.CORRECT):
-        self.outcome, self.judged, self.built, self.tasks = outcome, [], [], set()
+        self.outcome, self.judged, self.built, self.prepared, self.tasks = outcome, [], [], [], set()
         self.present = self.most = 0
         self.mixed = self.closed = False
 
     async def open_task(self, task):
         return TaskReport(baselines=())
+
+    async def prepare(self, task):
+        self.prepared.append(task.digest)
 
     async def build(self, task, candidate):
         self.built.append(candidate.digest)
@@ -127,7 +130,20 @@ def test_who_waits_for_its_turn_is_built_meanwhile_and_the_verdict_tells_of_that
         second = asyncio.create_task(pool.judge(task("u"), candidate("y")))
         await asyncio.sleep(0.005)
         assert seat.built == ["x", "y"]
+        assert seat.prepared == ["t", "u"]
         assert not seat.judged
         return await asyncio.gather(first, second)
 
     assert [verdict.build for verdict in run([seat], story)] == [BUILT, BUILT]
+
+
+def test_a_pool_that_spreads_puts_one_task_on_every_idle_seat():
+    seats = [NotingSeat(), NotingSeat(), NotingSeat()]
+
+    async def go():
+        async with SeatedPool(seats, spreads=True) as pool:
+            await asyncio.gather(*(pool.judge(task("t"), candidate(c)) for c in "abcdef"))
+            assert pool.num_seats == 3
+
+    asyncio.run(go())
+    assert [len(seat.judged) for seat in seats] == [2, 2, 2]

@@ -99,6 +99,29 @@ def test_decoding_gives_the_tokens_and_log_probabilities_of_the_synchronised_wei
         assert sampled.logprobs == pytest.approx(own.tolist(), abs=1e-4)
 
 
+def test_the_fixed_shapes_of_a_gpu_give_the_same_tokens_batch_after_batch(encoder: Encoder) -> None:
+    """The path of a GPU, run on a CPU: static cache, one shape, rows that nobody asked for. Greedy."""
+    from trainer.decode import DecodingEngine
+    from trainer.models import empty_copy
+
+    model = load_model(RANDOM)
+    greedy = Limits(max_tokens=8, temperature=0.0, timeout_s=60.0, seed=0)
+    prompts = [(5, 6, 7), tuple(range(9, 40)), (11,)]
+
+    async def story(device: DeviceKind) -> list[list[tuple[int, ...]]]:
+        engine = DecodingEngine(empty_copy(model, "cpu"), encoder, device=device, batch=4, max_prompt_tokens=48)
+        engine.sync(whole_weights(model))
+        found = []
+        for batch in (prompts, prompts[:2], prompts[1:]):
+            found.append([sampled.token_ids for sampled in engine._decode([Request(ids, greedy) for ids in batch])])
+        return found
+
+    dynamic, static = asyncio.run(story(DeviceKind.CPU)), asyncio.run(story(DeviceKind.CUDA))
+    assert [len(batch) for batch in static] == [3, 2, 2]
+    assert max(len(ids) for ids in static[0]) == 8
+    assert static == dynamic
+
+
 def test_a_prompt_that_is_too_long_is_a_failed_completion_and_never_cut(encoder: Encoder) -> None:
     policy = EnginePolicy(None, encoder, render, max_prompt_tokens=2, name="m")  # type: ignore[arg-type]
     completion = asyncio.run(policy.propose(Trajectory(task=task(), index=0), LIMITS))

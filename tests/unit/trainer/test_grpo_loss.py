@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from trainer.encode import Encoder  # noqa: E402
 from trainer.engines import SpokenEngine  # noqa: E402
 from trainer.grpo import KevinTrainer, Worker, build  # noqa: E402
 from trainer.models import load_model, load_tokenizer  # noqa: E402
-from trainer.objective import batch_loss  # noqa: E402
+from trainer.objective import batch_loss, truncated_importance  # noqa: E402
 from trainer.places import Places  # noqa: E402
 
 PROMPTS = [[5, 6, 7], [8]]
@@ -121,6 +122,21 @@ def test_a_longer_limit_weighs_every_token_less(trainer: KevinTrainer) -> None:
     after = float(trainer._compute_loss(trainer.model, inputs(trainer, old)))
     trainer.max_completion_length = 50
     assert after == pytest.approx(before / 2, rel=1e-5)
+
+
+def test_importance_is_the_trainer_over_the_sampler_for_each_token_and_cut_at_its_cap(trainer: KevinTrainer) -> None:
+    now, shifts = logprobs(trainer), [[1.0, 0.5, -0.5, 0.0], [-2.0, 0.1]]
+    sampled = [[n - s for n, s in zip(row, shift, strict=True)] for row, shift in zip(now, shifts, strict=True)]
+    made = inputs(trainer, off_policy(now)) | {"old_per_token_logps": None}
+    made["sampling_per_token_logps"] = torch.tensor([row + [0.0] * (4 - len(row)) for row in sampled])
+    expected = [
+        [truncated_importance(n, s) for n, s in zip(row, own, strict=True)]
+        for row, own in zip(now, sampled, strict=True)
+    ]
+    assert expected[0] == pytest.approx([2.0, math.exp(0.5), math.exp(-0.5), 1.0])
+    found = trainer._trust(made).tolist()
+    assert found[0] == pytest.approx(expected[0], abs=1e-5)
+    assert found[1] == pytest.approx([*expected[1], 1.0, 1.0], abs=1e-5)
 
 
 def test_where_weights_and_arguments_go_is_as_configured(trainer: KevinTrainer, tmp_path: Path) -> None:

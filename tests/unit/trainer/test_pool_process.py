@@ -11,9 +11,9 @@ import pytest
 from train_samples import correct, task
 
 from kevin_cli.errors import InfraError, KevinError, MachineError
+from kevin_cli.harness.pool_client import PoolClient
+from kevin_cli.harness.pool_serve import serve
 from kevin_cli.types import Candidate, Outcome, Stage, StageWatch, Task, TaskReport, Verdict
-from trainer.pool_client import PoolClient
-from trainer.pool_server import serve
 from trainer.recorded import RecordedVerdicts, load_verdicts
 
 TASK = task()

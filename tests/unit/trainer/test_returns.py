@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from kevin_cli.types import Comparison, Outcome, Timing, Verdict
+from kevin_cli.types import Comparison, Outcome, Roofline, TaskReport, Timing, Verdict, Watched
+from trainer.config import Reward
 from trainer.returns import (
     bounded_score,
     discounted,
@@ -18,6 +20,7 @@ from trainer.returns import (
     scored,
     whitened,
 )
+from trainer.rollouts import score_of
 
 
 def correct(**speedups: float) -> Verdict:
@@ -162,3 +165,28 @@ def test_the_bounded_score_runs_from_correct_to_the_limit() -> None:
     assert bounded_score(correct(eager=math.sqrt(10.0)), 0.1) == pytest.approx(0.3 + 0.35)
     assert bounded_score(correct(eager=50.0), 0.1) == pytest.approx(1.0)
     assert bounded_score(correct(eager=2.0), None) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("own_ns", "other_ns", "reward"),
+    [(200, 800, 0.0), (299, 701, 0.0), (300, 700, 2.3), (1000, 0, 2.3), (0, 0, 0.0)],
+)
+def test_a_kernel_that_leaves_the_work_to_libraries_is_worth_nothing(own_ns: int, other_ns: int, reward: float) -> None:
+    """0 of both: it could not be profiled, and hiding must not pay."""
+    watched = Watched(num_own=1, num_torch=1, own_ns=own_ns, other_ns=other_ns)
+    verdict = replace(correct(eager=2.0), watched=watched)
+    assert score_of(verdict, Reward(min_own_share=0.3), None) == pytest.approx(reward)
+    assert score_of(verdict, Reward(), None) == pytest.approx(2.3)
+
+
+def test_a_reward_bounded_by_the_roofline_needs_a_limit_that_eager_is_above() -> None:
+    """Eager at 100 us over a limit of 10 us: a tenth. sqrt(10) times faster is half of what is there to gain."""
+    limit = Roofline(
+        limit_us=10.0, limited_by="memory", num_bytes=1, num_flops=0, bytes_per_s=1.0, flops_per_s=0.0, is_certain=True
+    )
+    timing = Timing(median_us=100.0, low_us=99.0, high_us=101.0, num_samples=30)
+    report = TaskReport(baselines=(("eager", timing),), roofline=limit)
+    bounded = Reward(bound="roofline")
+    assert score_of(correct(eager=math.sqrt(10.0)), bounded, report) == pytest.approx(0.65)
+    assert score_of(correct(eager=1000.0), bounded, report) == pytest.approx(1.0)
+    assert score_of(correct(eager=2.0), bounded, None) == pytest.approx(0.3)

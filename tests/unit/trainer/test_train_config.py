@@ -28,7 +28,7 @@ def test_the_published_run_is_as_published() -> None:
 def test_the_next_preset_states_only_what_differs() -> None:
     published, later = load("kevin-32b"), load("kevin-next")
     changed = {name for name in type(published).model_fields if getattr(published, name) != getattr(later, name)}
-    assert changed == {"name", "reward", "learn"}
+    assert changed == {"name", "judge", "reward", "learn"}
 
 
 def test_an_override_is_toml_or_a_bare_word() -> None:

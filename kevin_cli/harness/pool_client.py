@@ -1,4 +1,4 @@
-"""A training rank's end of the judge pool: the pool runs in a process of its own, one a node, over a Unix socket.
+"""The asking end of a judge pool in another process, over a Unix socket: a training's ranks, and seats of a GPU each.
 
 One line of JSON a message, values in the journal's form. A connection that breaks is made again and what was
 asked is asked again, so a pool that was restarted costs its verdicts a retry; a pool that stays away for
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kevin_cli import records
+from kevin_cli import errors, records
 from kevin_cli.errors import InfraError, KevinError
-from kevin_cli.types import Candidate, Outcome, Stage, StageWatch, Task, TaskReport, Verdict
+from kevin_cli.types import BuildReport, Candidate, Outcome, Stage, StageWatch, Task, TaskReport, Verdict
 
 GONE_AFTER_S = 120.0
 RETRY_S = 0.5
@@ -62,6 +62,15 @@ class PoolClient:
         answer = await self._ask(task, {"op": "open"})
         return records.from_plain(TaskReport, answer["report"])
 
+    async def prepare(self, task: Task) -> None:
+        """Of a seat alone (`pool.Seat`)."""
+        await self._ask(task, {"op": "prepare"})
+
+    async def build(self, task: Task, candidate: Candidate) -> BuildReport | None:
+        """Of a seat alone (`pool.Seat`)."""
+        answer = await self._ask(task, {"op": "build", "candidate": records.to_plain(candidate)})
+        return records.from_plain(BuildReport, answer["build"]) if answer["build"] else None
+
     async def release(self) -> None:
         await self._ask(None, {"op": "release"})
 
@@ -86,7 +95,7 @@ class PoolClient:
                     self._connection = None
                 continue
             if "error" in answer:
-                raise KevinError(answer["error"], answer.get("hint", ""))
+                raise _error_named(answer.get("kind", ""))(answer["error"], answer.get("hint", ""))
             return answer
 
     async def _once(
@@ -138,6 +147,12 @@ class PoolClient:
             connection = _Connection(reader, writer)
             connection.reading = asyncio.create_task(_read(connection))
             return connection
+
+
+def _error_named(kind: str) -> type[KevinError]:
+    """The other side's own class of error, whose exit code counts."""
+    found = getattr(errors, kind, KevinError)
+    return found if isinstance(found, type) and issubclass(found, KevinError) else KevinError
 
 
 async def _read(connection: _Connection) -> None:
