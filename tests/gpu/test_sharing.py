@@ -3,7 +3,7 @@
 The model is random, made on the spot, of the shape of SmolLM2-135M: its tokens are real work and no kernels.
 So each trajectory lets it write, and then proposes a kernel that is known to be right, which the judge has to build,
 verify and time while other trajectories write. Prints the log; `python tests/gpu/test_sharing.py [cpu]` runs it alone,
-on a CPU with a model of two layers.
+on a CPU with a model of two layers. `two_gpus_model.py` has the model on a GPU of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kevin_cli.policies.sharing import Around, Sharing
 from kevin_cli.policies.transformers import TransformersPolicy
 from kevin_cli.refine.run import optimize
 from kevin_cli.refine.settings import RunSettings
-from kevin_cli.types import Completion, DeviceKind, Limits, Message, Style, Target, Trajectory
+from kevin_cli.types import Completion, DeviceKind, Limits, Message, Style, Target, Trajectory, Verdict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "small_models"))
 
@@ -130,8 +130,8 @@ def render(trajectory: Trajectory, counter: object) -> tuple[Message, ...]:
     return (Message("user", f"trajectory {trajectory.index}, turn {len(trajectory.turns)}"),)
 
 
-async def share(device: DeviceKind, folder: Path) -> tuple[tuple[Interval, ...], list[str], int]:
-    """The log, the outcomes, and how many tokens were written."""
+async def share(device: DeviceKind, folder: Path, place: str = "") -> tuple[tuple[Interval, ...], list[Verdict], int]:
+    """The log, the verdicts, and how many tokens were written. `place`: where the model has a device of its own."""
     (folder / "m.py").write_text(MODULE % SHAPE[device])
     sharing = Sharing()
     settings = JudgeSettings(device=device, cache=folder / "cache", pause=sharing.measuring)
@@ -140,8 +140,9 @@ async def share(device: DeviceKind, folder: Path) -> tuple[tuple[Interval, ...],
         task = tasks.lower(target, await judge.describe(target))
         await judge.open_task(task)
         path = make_model(folder / "model", device)
-        inner = TransformersPolicy.load(path, render, device=device.value, around=Around(sharing=sharing))
-        sharing.attach(inner)
+        inner = TransformersPolicy.load(path, render, device=place or device.value, around=Around(sharing=sharing))
+        if not place:
+            sharing.attach(inner)
         policy = Dictated(inner, CUDA if device is DeviceKind.CUDA else CPU)
         chosen = RunSettings(
             style=Style.GENERAL,
@@ -154,7 +155,7 @@ async def share(device: DeviceKind, folder: Path) -> tuple[tuple[Interval, ...],
         await policy.close()
     turns = [turn for trajectory in result.trajectories for turn in trajectory.turns]
     written = sum(turn.completion.num_completion_tokens or 0 for turn in turns)
-    return sharing.log, [turn.verdict.outcome.value for turn in turns], written
+    return sharing.log, [turn.verdict for turn in turns], written
 
 
 def alternations(log: tuple[Interval, ...]) -> int:
@@ -166,7 +167,8 @@ def alternations(log: tuple[Interval, ...]) -> int:
 def run(device: DeviceKind) -> None:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        log, outcomes, written = asyncio.run(share(device, Path(folder)))
+        log, verdicts, written = asyncio.run(share(device, Path(folder)))
+    outcomes = [verdict.outcome.value for verdict in verdicts]
     first = min(one.start_s for one in log)
     for one in sorted(log, key=lambda one: one.start_s):
         print(f"{one.start_s - first:9.3f} … {one.end_s - first:9.3f} s  {one.kind}")
