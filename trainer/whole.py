@@ -85,8 +85,11 @@ def _put(parameter: Any, optimizer: Any, state: dict[str, Any]) -> None:
     import torch
 
     if hasattr(parameter, "ds_id"):
+        import deepspeed
         from deepspeed.utils import safe_set_full_fp32_param, safe_set_full_optimizer_state
 
+        with deepspeed.zero.GatheredParameters([parameter], modifier_rank=0):  # what is computed with
+            parameter.data.copy_(state["weight"])
         safe_set_full_fp32_param(parameter, state["weight"])
         for key in MOMENTS:
             safe_set_full_optimizer_state(parameter, state[key], key)
