@@ -8,10 +8,11 @@ inside a block and in double precision from block to block. Results do not depen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 
 from kevin_cli.policies.embedded.cpu_elements import FUNCTIONS, STORAGE, Elements
 from kevin_cli.policies.embedded.cpu_lanes import write_lanes
+from kevin_cli.policies.embedded.cpu_loops import Loop, Loops, identity
 from kevin_cli.policies.embedded.cpu_tiles import write_tiles
 from kevin_cli.policies.embedded.cpu_turned import write_turned
 from kevin_cli.policies.embedded.passes import (
@@ -43,14 +44,6 @@ def cpu_kernel(name: str, kernel: Kernel, plan: CpuPlan) -> KernelSource:
     return _Writer(name, kernel, plan).source()
 
 
-@dataclass(frozen=True, slots=True)
-class _Loop:
-    """Bounds of the outermost column coordinate, as text."""
-
-    begin: str
-    end: str
-
-
 class _Writer:
     """Writes one function. `lines` grows; everything else is fixed at the start."""
 
@@ -70,7 +63,8 @@ class _Writer:
         )
         self.lines = Lines()
         self.pieces: set[str] = set()
-        self.columns, self.rows = self.elements.columns, self.elements.rows
+        self.loops = Loops(self.lines, kernel, self.elements, plan, self.pieces)
+        self.rows = self.elements.rows
 
     def _wants_split(self) -> bool:
         """A kernel of one row can only be shared by splitting it."""
@@ -131,10 +125,10 @@ class _Writer:
         lines.open(f"for (int64_t row = 0; row < {self.space.num_rows}; ++row) {{")
         self.elements.row_start(self.lines)
         ready: set[Cell] = set()
-        loop = _Loop("0", str(self.space.column_sizes[0]))
+        loop = Loop("0", str(self.space.column_sizes[0]))
         for number, item in enumerate(self.passes):
             self._row_cells(number, ready)
-            self._pass(number, item, loop)
+            self.loops.write(number, item, loop)
             for cell in item.reductions:
                 self._finish(cell)
         self._row_cells(self.program.num_passes, ready)
@@ -179,7 +173,7 @@ class _Writer:
             self._task(num_chunks, chunk, outer)
             self.elements.row_start(self.lines)
             self._known(rows_before(roots_of(item)), num_chunks)
-            self._pass(number, item, _Loop("begin", "end"))
+            self.loops.write(number, item, Loop("begin", "end"))
             self._store_parts(item)
             self.lines.close()
         self._row_outputs(num_chunks)
@@ -234,7 +228,7 @@ class _Writer:
             self.lines.add(f"const float {name} = static_cast<float>({name}_all);")
         else:
             function = self._extreme(cell)
-            self.lines.add(f"float {name} = {_identity(cell)};", f"{loop} {name} = {function}({name}, {part});")
+            self.lines.add(f"float {name} = {identity(cell)};", f"{loop} {name} = {function}({name}, {part});")
         return None
 
     def _extreme(self, cell: Cell) -> str:
@@ -242,113 +236,6 @@ class _Writer:
         self.pieces.add(piece)
         return FUNCTIONS[piece]
 
-    # --- one pass ------------------------------------------------------------------------------------
-
-    def _pass(self, number: int, item: Pass, loop: _Loop) -> None:
-        if self.program.num_passes > 1:
-            self.lines.add(f"// pass {number + 1}: {self._purpose(item)}")
-        for cell in item.reductions:
-            self._start(cell)
-        for cell in (cell for cell in item.elements if cell.op == "scan"):
-            self.lines.add(f"double {self.names.of(cell)}_running = {0.0 if cell.detail == 'sum' else 1.0};")
-        self.elements.row_pointers(self.lines, item)
-        sizes = self.space.column_sizes
-        for place, name in enumerate(self.columns[:-1]):
-            begin, end = (loop.begin, loop.end) if place == 0 else ("0", str(sizes[place]))
-            self.lines.open(f"for (int64_t {name} = {begin}; {name} < {end}; ++{name}) {{")
-        self._blocks(item, loop if len(sizes) == 1 else _Loop("0", str(sizes[-1])))
-        for _ in self.columns[:-1]:
-            self.lines.close()
-
-    def _purpose(self, item: Pass) -> str:
-        results = [f"{cell.detail} over the row" for cell in item.reductions]
-        return ", ".join([*results, *(["the output"] if item.stores else [])])
-
-    def _start(self, cell: Cell) -> None:
-        name = self.names.of(cell)
-        if cell.detail == "sum":
-            self.lines.add(f"double {name}_total = 0.0;")
-        else:
-            self.lines.add(f"float {name}_best = {_identity(cell)};", f"int {name}_has_nan = 0;")
-
-    def _blocks(self, item: Pass, loop: _Loop) -> None:
-        """The innermost coordinate in blocks, where there is more than one block."""
-        size, block = self.space.column_sizes[-1], self.plan.block
-        streamed = [store for store in item.stores if self._is_streamed(store)]
-        if size <= block and not streamed:
-            return self._inner(item, loop, [])
-        end = f"std::min<int64_t>(block + {block}, {loop.end})"
-        self.lines.open(f"for (int64_t block = {loop.begin}; block < {loop.end}; block += {block}) {{")
-        self.lines.add(f"const int64_t block_end = {end};")
-        for store in streamed:
-            self.lines.add(f"alignas(64) float {self.elements.output(store)}_block[{block}];")
-        self._inner(item, _Loop("block", "block_end"), streamed)
-        for store in streamed:
-            target = self.elements.address(self.elements.output(store), store.access, "block")
-            self.lines.add(f"stream_out({target}, {self.elements.output(store)}_block, block_end - block);")
-        return self.lines.close()
-
-    def _is_streamed(self, store: Store) -> bool:
-        if not self.plan.stream or store.target.dtype != "float32" or store.access.strides[-1] != 1:
-            return False
-        self.pieces.add("stream")
-        return True
-
-    def _inner(self, item: Pass, loop: _Loop, streamed: list[Store]) -> None:
-        sums = [self.names.of(cell) for cell in item.reductions if cell.detail == "sum"]
-        self.lines.add(*(f"float {name}_part = 0.0f;" for name in sums))
-        if not any(cell.op in ("scan", "window") for cell in item.elements):
-            self.lines.add(f"#pragma omp simd{self._clauses(item, sums)}")
-        column = self.columns[-1]
-        self.lines.open(f"for (int64_t {column} = {loop.begin}; {column} < {loop.end}; ++{column}) {{")
-        for cell in item.read:
-            self.lines.add(f"const float {self.names.of(cell)} = {self.elements.kept(cell)};")
-        for cell in (cell for cell in item.elements if cell.op != "constant"):
-            self.lines.add(*self.elements.statements(cell))
-            if cell in item.kept:
-                self.lines.add(f"{self.elements.kept(cell)} = {self.names.of(cell)};")
-        for cell in item.reductions:
-            self.lines.add(*self._accumulate(cell))
-        for store in item.stores:
-            self.lines.add(self._store(store, store in streamed))
-        self.lines.close()
-        self.lines.add(*(f"{name}_total += {name}_part;" for name in sums))
-
-    def _clauses(self, item: Pass, sums: list[str]) -> str:
-        text = f" reduction(+ : {', '.join(f'{name}_part' for name in sums)})" if sums else ""
-        for cell in item.reductions:
-            if cell.detail != "sum":
-                name = self.names.of(cell)
-                text += f" reduction({cell.detail} : {name}_best) reduction(| : {name}_has_nan)"
-        return text
-
-    def _accumulate(self, cell: Cell) -> tuple[str, ...]:
-        name, value = self.names.of(cell), self.names.of(cell.operands[0])
-        if cell.detail == "sum":
-            return (f"{name}_part += {value};",)
-        sign = ">" if cell.detail == "max" else "<"
-        return (
-            f"{name}_best = {value} {sign} {name}_best ? {value} : {name}_best;",
-            f"{name}_has_nan |= {value} != {value};",
-        )
-
-    def _store(self, store: Store, is_streamed: bool) -> str:
-        name = self.elements.output(store)
-        if is_streamed:
-            return f"{name}_block[{self.columns[-1]} - block] = {self.elements.stored(store)};"
-        return f"{self.elements.element(name, store.access)} = {self.elements.stored(store)};"
-
-
-def _identity(cell: Cell) -> str:
-    return "-INFINITY" if cell.detail == "max" else "INFINITY"
-
 
 def _num_elements(store: Store) -> int:
-    return _product(store.target.shape)
-
-
-def _product(sizes: tuple[int, ...]) -> int:
-    result = 1
-    for size in sizes:
-        result *= size
-    return result
+    return math.prod(store.target.shape)

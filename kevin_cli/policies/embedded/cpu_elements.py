@@ -9,15 +9,7 @@ from kevin_cli.policies.embedded.passes import Pass
 from kevin_cli.policies.embedded.regions import Kernel
 from kevin_cli.policies.embedded.source import Lines
 from kevin_cli.policies.embedded.space import Access, Cell, Store
-from kevin_cli.policies.embedded.text import (
-    C_TYPES,
-    Names,
-    bounded,
-    expression,
-    offset_text,
-    place_terms,
-    window_lines,
-)
+from kevin_cli.policies.embedded.text import C_TYPES, Names, bounded, expression, offset_text, place_terms, window_lines
 from kevin_cli.policies.embedded.values import kind_of
 
 SCAN_SIGNS = {"sum": "+", "prod": "*"}

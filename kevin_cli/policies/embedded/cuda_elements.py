@@ -10,11 +10,12 @@ import math
 
 from kevin_cli.policies.embedded.cpu_elements import SCAN_SIGNS, coordinates
 from kevin_cli.policies.embedded.cpu_elements import STORAGE as CPU_STORAGE
+from kevin_cli.policies.embedded.cuda_vectors import is_once, is_vector_load, widest_vector
 from kevin_cli.policies.embedded.names import distinct
 from kevin_cli.policies.embedded.passes import Pass
 from kevin_cli.policies.embedded.regions import Kernel
 from kevin_cli.policies.embedded.source import Argument, Lines, input_argument, output_arguments
-from kevin_cli.policies.embedded.space import Access, Cell, Space, Store, cells_of
+from kevin_cli.policies.embedded.space import Access, Cell, Store, cells_of
 from kevin_cli.policies.embedded.text import (
     C_TYPES,
     Names,
@@ -48,7 +49,7 @@ class Elements:
         self.num_rows = len(self.space.row_sizes)
         self.rows = coordinates("row", self.num_rows)
         self.columns = coordinates("column", len(self.space.column_sizes))
-        self.vector = self._vector(vector)
+        self.vector = widest_vector(kernel.program, vector)
         self.keep = "none"
         self.kept_row = ""
         self.guard = ""
@@ -64,31 +65,9 @@ class Elements:
         """Enough for every element of the space and a grid's worth beyond it."""
         return "int64_t" if math.prod(self.space.sizes) >= 1 << 30 else "int"
 
-    def _vector(self, wanted: int) -> int:
-        """The widest vector that divides the columns and every stride and offset of what is loaded as vectors."""
-        vector = wanted
-        while vector > 1 and not self._fits(vector):
-            vector //= 2
-        while self.space.column_sizes[-1] % vector:
-            vector //= 2
-        return vector
-
-    def _fits(self, vector: int) -> bool:
-        steps = [step for cell in cells_of(self.program) if self._is_vector_load(cell) for step in cell.steps]
-        accesses = self._vector_accesses()
-        return all(step % vector == 0 for step in steps) and all(self._divides(item, vector) for item in accesses)
-
-    def _divides(self, access: Access, vector: int) -> bool:
-        return all(stride % vector == 0 for stride in access.strides[:-1]) and access.offset % vector == 0
-
-    def _vector_accesses(self) -> list[Access]:
-        loads = [c.access for c in cells_of(self.program) if c.op == "load" and c.access and self._has_fixed_places(c)]
-        stores = [store.access for store in self.program.stores if not store.is_row]
-        return [access for access in (*loads, *stores) if access.strides[-1] == 1]
-
     def is_vector(self, name: str) -> bool:
         """Whether some access to the tensor of this name is a vector."""
-        loads = [c for c in cells_of(self.program) if self._is_vector_load(c) and self.names.tensor(c) == name]
+        loads = [c for c in cells_of(self.program) if is_vector_load(c) and self.names.tensor(c) == name]
         stores = [s for s, output in zip(self.program.stores, self.names.outputs, strict=True) if output == name]
         accesses = [*(cell.access for cell in loads), *(store.access for store in stores if not store.is_row)]
         return any(access is not None and access.strides[-1] == 1 for access in accesses)
@@ -100,10 +79,10 @@ class Elements:
 
     def stream(self, walked: list[Pass]) -> None:
         """Mark what is written, and what these passes read once, as not worth keeping in the cache."""
-        loads = [cell for item in walked for cell in item.elements if self._is_vector_load(cell)]
+        loads = [cell for item in walked for cell in item.elements if is_vector_load(cell)]
         tensors = [self.names.tensor(cell) for cell in loads]
         self.streamed = frozenset(
-            c for c, t in zip(loads, tensors, strict=True) if tensors.count(t) == 1 and _is_once(c, self.space)
+            c for c, t in zip(loads, tensors, strict=True) if tensors.count(t) == 1 and is_once(c, self.space)
         )
         self.store = "store_once"
 
@@ -173,7 +152,7 @@ class Elements:
 
     def write_loads(self, lines: Lines, item: Pass) -> None:
         for cell in item.elements:
-            if self._is_vector_load(cell):
+            if is_vector_load(cell):
                 function = "load_once" if cell in self.streamed else "load_vector"
                 lines.add(f"const auto {self._vector_name(cell)} = {function}<kVector>({self._address(cell)});")
 
@@ -260,7 +239,7 @@ class Elements:
         assert cell.source is not None
         if cell.is_row or self.is_direct:
             element = self.element(cell)
-        elif self._is_vector_load(cell):
+        elif is_vector_load(cell):
             element = f"{self._vector_name(cell)}.v[lane]"
         else:
             element = self._lane_address(self.names.tensor(cell), cell.access, place_terms(self.names, cell))
@@ -284,15 +263,6 @@ class Elements:
 
     def _stored(self, store: Store) -> str:
         return STORE.get(store.target.dtype, "{}").format(self.names.of(store.cell))
-
-    def _is_vector_load(self, cell: Cell) -> bool:
-        if cell.op != "load" or cell.is_row or cell.access is None or not self._has_fixed_places(cell):
-            return False
-        return cell.access.strides[-1] == 1
-
-    def _has_fixed_places(self, cell: Cell) -> bool:
-        """Whether computed places, if there are any, are the same for a whole vector."""
-        return all(place.is_row for place in cell.operands)
 
     def _vector_name(self, cell: Cell) -> str:
         return f"{self.names.of(cell)}_vector"
@@ -324,13 +294,6 @@ class Elements:
 
     def _output(self, store: Store) -> str:
         return self.names.outputs[self.program.stores.index(store)]
-
-
-def _is_once(cell: Cell, space: Space) -> bool:
-    """Whether every place is read once: nothing is broadcast, no place is computed."""
-    assert cell.access is not None
-    pairs = zip(cell.access.strides, space.sizes, strict=True)
-    return not cell.operands and all(stride or size == 1 for stride, size in pairs)
 
 
 def _inverse(divisor: Cell) -> str:

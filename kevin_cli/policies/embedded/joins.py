@@ -9,15 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kevin_cli.policies.embedded.values import (
-    Join,
-    Order,
-    Slice,
-    Value,
-    join,
-    narrow,
-    topological,
-)
+from kevin_cli.policies.embedded.details import Join, Order, Slice
+from kevin_cli.policies.embedded.values import Value, join, narrow, topological
 
 MAX_PARTS = 8
 """Joins of more parts stay where they are."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from kevin_cli.policies.embedded.cpu_elements import STORAGE as CPU_STORAGE
 from kevin_cli.policies.embedded.cpu_math import prelude as cpu_prelude
 from kevin_cli.policies.embedded.cuda_math import prelude as cuda_prelude
+from kevin_cli.policies.embedded.details import Call, Order, Shape, Slice, Tensor
 from kevin_cli.policies.embedded.names import (
     attribute,
     constructor_signature,
@@ -24,7 +25,7 @@ from kevin_cli.policies.embedded.plan import CpuPlan, Plan
 from kevin_cli.policies.embedded.regions import VIEWS, Kernel, Step, TorchCall
 from kevin_cli.policies.embedded.source import Argument, KernelSource, Lines
 from kevin_cli.policies.embedded.space import contiguous_strides
-from kevin_cli.policies.embedded.values import SEVERAL, Call, Order, Shape, Slice, Tensor, Value
+from kevin_cli.policies.embedded.values import SEVERAL, Value
 from kevin_cli.types import DeviceKind, ParameterSpec, Task
 
 CPU_INCLUDES = ("torch/extension.h",)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kevin_cli.policies.embedded.values import Reduction, Value, reduce, topological
+from kevin_cli.policies.embedded.details import Reduction
+from kevin_cli.policies.embedded.values import Value, reduce, topological
 
 
 def nested(roots: tuple[Value, ...]) -> tuple[Value, ...]:

@@ -12,6 +12,7 @@ from functools import cache, partial
 
 from kevin_cli.policies.embedded.cpu import cpu_kernel
 from kevin_cli.policies.embedded.cuda import cuda_kernel
+from kevin_cli.policies.embedded.details import Call
 from kevin_cli.policies.embedded.module import candidate
 from kevin_cli.policies.embedded.moves import Choice, Shape
 from kevin_cli.policies.embedded.names import identifier
@@ -23,7 +24,7 @@ from kevin_cli.policies.embedded.source import KernelSource
 from kevin_cli.policies.embedded.space import cells_of, contiguous_strides
 from kevin_cli.policies.embedded.traffic import ITEM_BYTES
 from kevin_cli.policies.embedded.tuning import Search, Tried, next_plan
-from kevin_cli.policies.embedded.values import Call, RefusedError, Value
+from kevin_cli.policies.embedded.values import RefusedError, Value
 from kevin_cli.types import Completion, DeviceKind, Limits, Node, Roofline, Rules, Task, Trajectory
 
 Reading = Callable[[bool], tuple[tuple[Value, ...], tuple[Step, ...]]]

@@ -10,20 +10,10 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from kevin_cli.policies.embedded.composites import softmax
+from kevin_cli.policies.embedded.details import Shape
+from kevin_cli.policies.embedded.norms import softmax
 from kevin_cli.policies.embedded.operations import Dims, Rule, total, where
-from kevin_cli.policies.embedded.values import (
-    INTEGERS,
-    RefusedError,
-    Shape,
-    Value,
-    apply,
-    cast,
-    index,
-    permute,
-    pick,
-    view,
-)
+from kevin_cli.policies.embedded.values import INTEGERS, RefusedError, Value, apply, cast, index, permute, pick, view
 
 
 def matmul(self: Value, other: Value) -> Value:

@@ -14,19 +14,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kevin_cli.policies.embedded.composites import COMPOSITES
+from kevin_cli.policies.embedded.details import Call, Tensor
 from kevin_cli.policies.embedded.joins import sunk
 from kevin_cli.policies.embedded.names import attribute, identifier, input_sources
 from kevin_cli.policies.embedded.nested import nested
-from kevin_cli.policies.embedded.operations import FILLS, POINTWISE, REDUCTIONS, RESHAPES, SAME, SHAPES
+from kevin_cli.policies.embedded.operations import POINTWISE, REDUCTIONS
 from kevin_cli.policies.embedded.products import PRODUCTS
+from kevin_cli.policies.embedded.shapes import FILLS, RESHAPES, SAME, SHAPES
 from kevin_cli.policies.embedded.space import contiguous_strides
 from kevin_cli.policies.embedded.values import (
     FLOATS,
     INTEGERS,
     SEVERAL,
-    Call,
     RefusedError,
-    Tensor,
     Value,
     call,
     cast,

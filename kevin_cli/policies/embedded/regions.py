@@ -12,9 +12,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kevin_cli.policies.embedded.details import Call, Copy, Join, Shape
 from kevin_cli.policies.embedded.rows import inside, reductions_inside, row_program, split_of
 from kevin_cli.policies.embedded.space import Misfit, RowProgram, contiguous_strides
-from kevin_cli.policies.embedded.values import Call, Copy, Join, RefusedError, Shape, Value, topological
+from kevin_cli.policies.embedded.values import RefusedError, Value, topological
 
 VIEWS = frozenset({"view", "permute", "expand", "narrow"})
 FREE = VIEWS | {"constant", "cast", "copy", "index"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kevin_cli.policies.embedded.details import Shape, Tensor
 from kevin_cli.policies.embedded.regions import Kernel
-from kevin_cli.policies.embedded.values import Shape, Tensor, Value
+from kevin_cli.policies.embedded.values import Value
 
 
 @dataclass(frozen=True, slots=True)

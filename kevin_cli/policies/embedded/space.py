@@ -10,7 +10,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kevin_cli.policies.embedded.values import Detail, Shape, Value
+from kevin_cli.policies.embedded.details import Detail, Shape
+from kevin_cli.policies.embedded.values import Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import struct
 
+from kevin_cli.policies.embedded.details import Bound, Detail, Window
 from kevin_cli.policies.embedded.names import distinct, identifier
 from kevin_cli.policies.embedded.space import Access, Cell, RowProgram, cells_of
-from kevin_cli.policies.embedded.values import Bound, Detail, Value, Window, kind_of
+from kevin_cli.policies.embedded.values import Value, kind_of
 
 INFIX = {
     "add": "+",

@@ -17,12 +17,13 @@ from kevin_cli.harness.reference.graph import trace
 from kevin_cli.policies.embedded.cpu import cpu_kernel
 from kevin_cli.policies.embedded.cpu_elements import STORAGE
 from kevin_cli.policies.embedded.cpu_math import prelude
+from kevin_cli.policies.embedded.details import Call, Order, Slice, Tensor
 from kevin_cli.policies.embedded.module import call_suffix
 from kevin_cli.policies.embedded.plan import CpuPlan
 from kevin_cli.policies.embedded.reading import read
 from kevin_cli.policies.embedded.regions import Kernel, TorchCall, steps
 from kevin_cli.policies.embedded.source import KernelSource
-from kevin_cli.policies.embedded.values import Call, Order, Slice, Tensor, Value
+from kevin_cli.policies.embedded.values import Value
 from kevin_cli.types import Contract, DeviceKind, ParameterSpec, Rules, Target, Task, TensorSpec, Tree
 
 HEADER = """\
