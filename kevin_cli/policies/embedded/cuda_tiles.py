@@ -39,8 +39,9 @@ class _Tiles:
         self.product = product
         self.micro = {8: 8, 4: 4}.get(frame.plan.vector, 2)
         num_cells = len(product.left_cells) + len(product.right_cells)
-        while self.micro > 2 and num_cells * STRETCH * (SIDE * self.micro + 1) * 4 > MAX_SHARED_BYTES:
+        while self.micro > 2 and num_cells * STRETCH * (SIDE * self.micro + 4) * 4 > MAX_SHARED_BYTES:
             self.micro //= 2
+        self.wide = min(self.micro, 4)
         self.tile = SIDE * self.micro
         batch, left, right = (product.size(program, atoms) for atoms in (product.batch, product.left, product.right))
         self.num_left, self.num_right = left, right
@@ -56,8 +57,8 @@ class _Tiles:
         lines.add(f"const int first_left = {left_tile} * {self.tile};")
         self._decode(product.batch, f"static_cast<int>(blockIdx.x / {self.left_tiles * self.right_tiles})")
         for cell in (*product.left_cells, *product.right_cells):
-            # one float more in each row keeps stores down a column off the same bank
-            lines.add(f"__shared__ float {self.names.of(cell)}_tile[{STRETCH}][{self.tile} + 1];")
+            # rows are longer than what they hold: stores down a column stay off the same bank
+            lines.add(f"__shared__ __align__(16) float {self.names.of(cell)}_tile[{STRETCH}][{self.tile + self.wide}];")
         lines.add(f"float results[{self.micro}][{self.micro}];")
         start = {"sum": "0.0f", "max": "-INFINITY", "min": "INFINITY"}[str(product.reduction.detail)]
         self._over_micro(lambda: lines.add(f"results[i][j] = {start};"))
@@ -117,21 +118,25 @@ class _Tiles:
         self.lines.close()
 
     def _combine(self) -> None:
-        """A thread's results lie `SIDE` apart, so that neighbouring threads read neighbours in shared memory."""
+        """A thread's results are stretches of up to four, so that shared memory is read 16 bytes at a time."""
         lines, product, names = self.lines, self.product, self.names
-        for cells, side, index in ((product.left_cells, "left", "i"), (product.right_cells, "right", "j")):
+        wide, num_parts = self.wide, self.micro // self.wide
+        for cells, side in ((product.left_cells, "left"), (product.right_cells, "right")):
             for cell in cells:
-                lines.add(f"float {names.of(cell)}_mine[{self.micro}];")
-                lines.add("#pragma unroll")
-                place = f"my_{side} + {index} * {SIDE}"
-                loop = f"for (int {index} = 0; {index} < {self.micro}; ++{index})"
-                lines.add(f"{loop} {names.of(cell)}_mine[{index}] = {names.of(cell)}_tile[k][{place}];")
+                place = f"{names.of(cell)}_tile[k][my_{side} * {wide} + part * {SIDE * wide}]"
+                lines.add(f"Vector<float, {wide}> {names.of(cell)}_mine[{num_parts}];", "#pragma unroll")
+                loop = f"for (int part = 0; part < {num_parts}; ++part)"
+                lines.add(f"{loop} {names.of(cell)}_mine[part] = load_vector<{wide}>(&{place});")
         self._over_micro(self._combine_one)
 
     def _combine_one(self) -> None:
         lines, product, names = self.lines, self.product, self.names
-        lines.add(*(f"const float {names.of(cell)} = {names.of(cell)}_mine[i];" for cell in product.left_cells))
-        lines.add(*(f"const float {names.of(cell)} = {names.of(cell)}_mine[j];" for cell in product.right_cells))
+        lines.add(
+            *(f"const float {names.of(cell)} = {names.of(cell)}_mine{self._at('i')};" for cell in product.left_cells)
+        )
+        lines.add(
+            *(f"const float {names.of(cell)} = {names.of(cell)}_mine{self._at('j')};" for cell in product.right_cells)
+        )
         for cell in combined(product):
             lines.add(*self.elements.statements(cell))
         value, kind = names.of(product.reduction.operands[0]), str(product.reduction.detail)
@@ -139,14 +144,18 @@ class _Tiles:
             f"results[i][j] += {value};" if kind == "sum" else f"results[i][j] = {kind}_nan(results[i][j], {value});"
         )
 
+    def _at(self, index: str) -> str:
+        return f"[{index} / {self.wide}].v[{index} % {self.wide}]"
+
     def _results(self) -> None:
         self._over_micro(self._result)
 
     def _result(self) -> None:
         """What comes after the product, for one result."""
         lines, reduction = self.lines, self.product.reduction
-        lines.add(f"const int left = first_left + my_left + i * {SIDE};")
-        lines.add(f"const int right = first_right + my_right + j * {SIDE};")
+        for side, index in (("left", "i"), ("right", "j")):
+            place = f"my_{side} * {self.wide} + {index} / {self.wide} * {SIDE * self.wide} + {index} % {self.wide}"
+            lines.add(f"const int {side} = first_{side} + {place};")
         lines.open(f"if (left < {self.num_left} && right < {self.num_right}) {{")
         self._decode(self.product.left, "left")
         self._decode(self.product.right, "right")

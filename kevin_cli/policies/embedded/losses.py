@@ -12,7 +12,7 @@ from kevin_cli.policies.embedded.operations import (
     total,
     where,
 )
-from kevin_cli.policies.embedded.values import RefusedError, Value, apply, index, view
+from kevin_cli.policies.embedded.values import RefusedError, Value, apply, pick, view
 
 NONE, MEAN, SUM = 0, 1, 2
 """torch's numbers for `reduction=`."""
@@ -30,7 +30,7 @@ def cross_entropy(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Value:
-    """Class indices along the last dimension. The picked logit is a sum with one term that is not zero."""
+    """Class indices along the last dimension. Places outside of the classes are an error, as in torch."""
     if weight is not None or label_smoothing != 0.0:
         raise RefusedError("cross entropy with class weights or label smoothing is not written")
     return negative_log_likelihood(log_softmax(self, -1), target, None, reduction, ignore_index, self)
@@ -46,7 +46,8 @@ def negative_log_likelihood(
 ) -> Value:
     if weight is not None or target.kind != "int" or len(self.shape) != 2 or target.shape != self.shape[:1]:
         raise RefusedError("a loss with class weights, class probabilities or classes not in the last dimension")
-    losses = -_picked(self, target) if logits is None else logsumexp(logits, -1) - _picked(logits, target)
+    picked = _picked(self if logits is None else logits, target, ignore_index)
+    losses = -picked if logits is None else logsumexp(logits, -1) - picked
     counted = apply("ne", target, ignore_index)
     kept = where(counted, losses, 0.0)
     if reduction != MEAN:
@@ -54,10 +55,10 @@ def negative_log_likelihood(
     return total(kept) / total(where(counted, 1.0, 0.0))
 
 
-def _picked(x: Value, target: Value) -> Value:
-    """x[row, target[row]]."""
-    is_target = apply("eq", index(x.shape[-1]), view(target, (target.shape[0], 1)))
-    return total(where(is_target, x, 0.0), -1)
+def _picked(x: Value, target: Value, ignored: int) -> Value:
+    """x[row, target[row]]; some entry where the class is the one that is not counted."""
+    place = where(apply("ne", target, ignored), target, 0)
+    return view(pick(x, view(place, (target.shape[0], 1)), 1, whole=False), target.shape)
 
 
 def mse_loss(self: Value, target: Value, reduction: int = MEAN) -> Value:

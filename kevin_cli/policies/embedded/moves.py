@@ -23,6 +23,8 @@ class Shape:
     num_loads: int = 1
     """Tensors that are read along the columns."""
     num_passes: int = 1
+    num_tiles: int = 0
+    """Tiles of 128 x 128 results, where it is a product; else 0."""
     has_convolutions: bool = False
     """Whether torch does two-dimensional convolutions that do not run channels-last already."""
 

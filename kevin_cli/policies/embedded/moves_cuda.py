@@ -47,9 +47,18 @@ def _row_block(shape: Shape, vector: int) -> tuple[int, int]:
 
 def cuda_starts(shape: Shape) -> list[Choice]:
     """Where trajectories begin, the most promising first."""
+    if shape.num_tiles:
+        return _product_starts(shape)
     if shape.num_lanes:
         return _across_starts(shape)
     return _row_starts(shape) if shape.has_reductions else _flat_starts(shape)
+
+
+def _product_starts(shape: Shape) -> list[Choice]:
+    """The width of vectors is the side of what one thread holds of a tile."""
+    sides = (8, 4, 2) if shape.num_tiles >= MANY_BLOCKS // 4 else (4, 8, 2)
+    how = "Fuses everything: a product in tiles, {0} x {0} results a thread."
+    return [Choice(CudaPlan(vector=side), how.format(side)) for side in sides]
 
 
 def _flat_starts(shape: Shape) -> list[Choice]:

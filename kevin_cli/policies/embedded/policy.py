@@ -21,7 +21,8 @@ from kevin_cli.policies.embedded.plan import CpuPlan, CudaPlan, Plan, headline, 
 from kevin_cli.policies.embedded.reading import read
 from kevin_cli.policies.embedded.regions import Kernel, NothingLeftError, Step, TorchCall, steps
 from kevin_cli.policies.embedded.source import KernelSource
-from kevin_cli.policies.embedded.space import cells_of, contiguous_strides
+from kevin_cli.policies.embedded.space import RowProgram, cells_of, contiguous_strides
+from kevin_cli.policies.embedded.tiles import product_in
 from kevin_cli.policies.embedded.traffic import ITEM_BYTES
 from kevin_cli.policies.embedded.tuning import Search, Tried, next_plan
 from kevin_cli.policies.embedded.values import RefusedError, Value
@@ -213,8 +214,17 @@ def _shape(found: tuple[Step, ...]) -> Shape:
         item_bytes=min((ITEM_BYTES[cell.source.dtype] for cell in whole if cell.source), default=4),
         num_loads=len(whole),
         num_passes=program.num_passes,
+        num_tiles=_num_tiles(program),
         has_convolutions=any(isinstance(step, TorchCall) and _is_convolution(step.value) for step in found),
     )
+
+
+def _num_tiles(program: RowProgram) -> int:
+    product = product_in(program)
+    if product is None:
+        return 0
+    batch, left, right = (product.size(program, atoms) for atoms in (product.batch, product.left, product.right))
+    return batch * -(-left // 128) * -(-right // 128)
 
 
 def _is_convolution(value: Value) -> bool:
