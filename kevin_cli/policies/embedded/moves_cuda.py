@@ -40,7 +40,7 @@ def _row_block(shape: Shape, vector: int) -> tuple[int, int]:
     while threads > 4 and num_vectors < 2 * threads:
         threads //= 2
     rows = BLOCK // threads
-    while rows > 1 and shape.num_rows < MANY_BLOCKS * rows:
+    while rows * threads > 32 and shape.num_rows < MANY_BLOCKS * rows:
         rows //= 2
     return threads, rows
 
