@@ -8,6 +8,8 @@ unexpected is a fault of ours: one line, a traceback saved to a file, exit code 
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -93,10 +95,11 @@ for _name, _group in GROUPS.items():
 
 
 def complain(message: str, hint: str = "") -> None:
-    """The form that every error takes: one clear line, and what to do next."""
-    typer.echo(f"error: {' '.join(message.split())}", err=True)
-    if hint:
-        typer.echo(f"hint: {hint}", err=True)
+    """The form that every error takes: one clear line, and what to do next. Where nobody can read it, nothing."""
+    with contextlib.suppress(OSError):
+        typer.echo(f"error: {' '.join(message.split())}", err=True)
+        if hint:
+            typer.echo(f"hint: {hint}", err=True)
 
 
 def _report_fault(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -135,6 +138,8 @@ def _teach_shells() -> None:
 def _run() -> int:
     try:
         result: Any = typer.main.get_command(app)(prog_name="kevin", standalone_mode=False)
+        if sys.stdout:
+            sys.stdout.flush()
     except KevinError as error:
         complain(error.message, error.hint)
         return int(error.exit_code)
@@ -143,7 +148,38 @@ def _run() -> int:
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted")
         return int(ExitCode.INTERRUPTED)
+    except OSError as error:
+        return _unwritable(error)
+    except SystemExit as end:  # click and rich make an exit of their own of a closed pipe
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        return _unwritable(end.__context__)
     return int(result or 0)
+
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+def _unwritable(error: OSError) -> int:
+    """Nobody reads what we write, or there is no room for it. Anything else is a fault of ours, and goes on."""
+    if isinstance(error, BrokenPipeError):
+        _silence()
+        return int(ExitCode.PIPE_CLOSED)
+    if error.errno not in NO_ROOM:
+        raise error
+    complain(f"can't write {error.filename or 'the output'}: {error.strerror}", "make room there, or write elsewhere")
+    _silence()
+    return int(ExitCode.MACHINE)
+
+
+def _silence() -> None:
+    """What is left in the buffers goes nowhere: at exit Python would fail to write it once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        with contextlib.suppress(OSError):
+            stream.flush()
+            continue
+        os.dup2(nowhere, stream.fileno())
 
 
 def _usage(error: typer.TyperException) -> int:
@@ -153,5 +189,5 @@ def _usage(error: typer.TyperException) -> int:
         typer.echo(error.message)
         return 0
     command = context.command_path if context else "kevin"
-    complain(error.format_message(), f"see '{command} --help'")
+    complain(error.format_message().replace(": Value error, ", ": "), f"see '{command} --help'")
     return int(ExitCode.USAGE)

@@ -7,7 +7,9 @@ lacks something and a fault of our own are. Commands print `message` and `hint` 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
+from typing import Any
 
 
 class ExitCode(IntEnum):
@@ -21,6 +23,8 @@ class ExitCode(IntEnum):
     NOTHING_TO_DO = 5
     LIMIT_REACHED = 6
     INTERRUPTED = 130
+    PIPE_CLOSED = 141
+    """As the shell says of a program that was ended by SIGPIPE: whoever read the output is gone."""
 
 
 class KevinError(Exception):
@@ -72,3 +76,9 @@ class StoppedError(KevinError):
     """Ctrl-C before there was anything to keep; a search that has begun ends in a result instead."""
 
     exit_code = ExitCode.INTERRUPTED
+
+
+def fault_text(fault: Mapping[str, Any]) -> str:
+    """What pydantic says of one value, as a part of a sentence of ours: without the names of its own classes."""
+    text = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return text[:1].lower() + text[1:]

@@ -25,7 +25,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from kevin_cli.errors import UsageError
+from kevin_cli.errors import UsageError, fault_text
 from kevin_cli.types import Isolation, Rules
 
 PREFIX = "KEVIN_"
@@ -134,15 +134,32 @@ def project_table(start: Path) -> tuple[Path | None, dict[str, Any]]:
     """The nearest `[tool.kevin]` table upwards, keys with underscores, and the file it stands in."""
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
-        if not path.is_file():
-            continue
-        try:
-            table = tomllib.loads(path.read_text()).get("tool", {}).get("kevin")
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path} is not TOML: {error}", "mend that file, or run kevin elsewhere") from error
-        if isinstance(table, dict):
+        table = _kevin_table(path) if path.is_file() else None
+        if table is not None:
             return path, {key.replace("-", "_"): value for key, value in table.items()}
     return None, {}
+
+
+def _kevin_table(path: Path) -> dict[str, Any] | None:
+    """`[tool.kevin]` of one file; `None` when it has none. Raises `UsageError` for what is no table."""
+    try:
+        found: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}", "mend that file, or run kevin elsewhere") from error
+    except OSError as error:
+        raise UsageError(
+            f"can't read {path}: {error.strerror}", "mend its permissions, or run kevin elsewhere"
+        ) from error
+    for key in ("tool", "kevin"):
+        found = found.get(key)
+        if found is None:
+            return None
+        if not isinstance(found, dict):
+            name = "tool" if key == "tool" else "tool.kevin"
+            raise UsageError(
+                f"{name} in {path} is no table but {found!r}", "write [tool.kevin] and a line for each setting"
+            )
+    return dict(found)
 
 
 def _refuse_unknown(table: Iterable[str], place: str) -> None:
@@ -180,5 +197,4 @@ def _readable(
         place = variable
     else:
         place = f"{key} in [tool.kevin] of {path}" if key in table else key
-    message = first["msg"][:1].lower() + first["msg"][1:]
-    return UsageError(f"{place}: {message} (got {first['input']!r})", "see 'kevin optimize --help'")
+    return UsageError(f"{place}: {fault_text(first)} (got {first['input']!r})", "see 'kevin optimize --help'")

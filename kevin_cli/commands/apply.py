@@ -7,9 +7,7 @@ the user's own, on the branch that is checked out, so their hooks run.
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +15,14 @@ from typing import Any
 
 from kevin_cli.commands import optimize
 from kevin_cli.commands import session as sessions
+from kevin_cli.commands.formats import write_result
+from kevin_cli.commands.patch import patch_bytes
 from kevin_cli.commands.recorded import read_run
 from kevin_cli.commands.report import SCHEMA_VERSION, print_object, speedup_object
 from kevin_cli.commands.session import Order
+from kevin_cli.commands.unsaved import refuse_unsaved
 from kevin_cli.errors import ExitCode, UsageError
+from kevin_cli.package.sources import digest_of
 from kevin_cli.package.write import package_path, refuse_foreign, write
 from kevin_cli.refine.git_branch import first_line, open_repository
 from kevin_cli.refine.journal import RecordedRun
@@ -47,9 +49,9 @@ class Winner:
         return package_path(self.run.header.task, self.home)
 
     def write_into(self, folder: Path) -> Path:
-        report = self.run.header.report
-        assert report is not None
-        return write(self.run.header.task, self.candidate, self.final, report, folder)
+        header = self.run.header
+        assert header.report is not None
+        return write(header.task, self.candidate, self.final, header.report, folder, judged_at=header.created)
 
 
 def run(name: str, flags: Mapping[str, Any], *, diff: bool, check: bool, patch: Path | None, allow_dirty: bool) -> int:
@@ -58,10 +60,13 @@ def run(name: str, flags: Mapping[str, Any], *, diff: bool, check: bool, patch: 
     if sum((diff, check, patch is not None)) > 1:
         raise UsageError("--diff, --check and --patch exclude each other", "choose one")
     winner = find_winner(read_run(name, order.settings.runs))
+    refuse_foreign(winner.package)
+    if not check:
+        refuse_edited(order, winner)
     if diff or patch:
         return _patch(order, winner, patch)
     if not allow_dirty:
-        refuse_dirty(winner)
+        refuse_unsaved(winner.package)
     if check:
         return sessions.run_to_end(_check(order, winner))
     return _apply(order, winner)
@@ -80,63 +85,46 @@ def find_winner(recorded: RecordedRun) -> Winner:
     return Winner(run=recorded, candidate=turn.candidate, final=ending.final)
 
 
-# --- the patch -------------------------------------------------------------------------------------
+def refuse_edited(order: Order, winner: Winner) -> None:
+    """Raises `UsageError` when the module computes something else by now; only a file that was edited is read."""
+    header = winner.run.header
+    target = sessions.recorded_target(header.task.target, order.settings)
+    if digest_of(Path(target.path)) == header.sources_sha256:
+        return
+
+    async def lower_again() -> None:
+        device = header.task.contract.device
+        async with sessions.open_judge(order.settings, target, device, winner.final.rules) as judge:
+            optimize.refuse_changed(winner.run, await sessions.lower_target(judge, target))
+
+    sessions.run_to_end(lower_again())
 
 
 def _patch(order: Order, winner: Winner, path: Path | None) -> int:
-    """On stdout or into a file: what `git apply` takes. Nothing else is written."""
-    refuse_foreign(winner.package)
-    text = patch_text(winner)
+    """On stdout or into a file: what `git apply` takes where the last commit is checked out."""
+    text = patch_bytes(winner.home, winner.package, winner.write_into)
     if path is not None:
-        path.write_text(text)
-        order.screen.say(f"written to {path}; git apply {path}")
+        write_result(path, text, "--patch")
+        order.screen.say(f"written to {path}: the change since the last commit, for git apply {path}")
     if order.as_json:
-        print_object({"schema_version": SCHEMA_VERSION, "run": winner.run.id, "diff": text})
+        plain = text.decode("utf-8", "replace")
+        print_object({"schema_version": SCHEMA_VERSION, "run": winner.run.id, "diff": plain})
     elif path is None:
-        print(text, end="")
+        sys.stdout.buffer.write(text)
     return int(ExitCode.OK)
-
-
-def patch_text(winner: Winner) -> str:
-    """From the package's folder as it is now to the one that would be written, by git itself."""
-    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
-    import git
-
-    repository = open_repository(winner.home)
-    top = Path(str(repository.working_tree_dir)).resolve() if repository else winner.home.resolve()
-    inside = winner.package.relative_to(top)
-    with tempfile.TemporaryDirectory(prefix="kevin-apply-") as scratch:
-        for side in ("a", "b"):
-            (Path(scratch) / side / inside).parent.mkdir(parents=True, exist_ok=True)
-        if winner.package.is_dir():
-            shutil.copytree(winner.package, Path(scratch) / "a" / inside, ignore=shutil.ignore_patterns("__pycache__"))
-        winner.write_into((Path(scratch) / "b" / inside).parent)
-        command = ["git", "-c", "core.quotePath=false", "diff", "--no-index", "--no-color", "--no-prefix", "a", "b"]
-        _, said, error = git.Git(scratch).execute(
-            command, with_extended_output=True, with_exceptions=False, strip_newline_in_stdout=False
-        )
-        if error:
-            raise UsageError(f"git can't compare: {str(error).splitlines()[0]}", "is git installed?")
-        return str(said)
 
 
 # --- the working tree ------------------------------------------------------------------------------
 
 
-def refuse_dirty(winner: Winner) -> None:
-    """Raises `UsageError` when the package's folder holds changes that are in no commit."""
-    refuse_foreign(winner.package)
-    repository = open_repository(winner.home)
-    if repository and repository.git.status("--porcelain", "--", str(winner.package)):
-        raise UsageError(
-            f"{winner.package} has changes that are not committed", "commit them, or give --allow-dirty to lose them"
-        )
-
-
 def _apply(order: Order, winner: Winner) -> int:
     output = winner.write_into(winner.home)
-    commit = commit_package(winner, output)
-    where = f"committed as {commit[:10]}" if commit else "not committed: the module is in no git repository"
+    commit, is_new = commit_package(winner, output)
+    where = (
+        f"{'' if is_new else 'already '}committed as {commit[:10]}"
+        if commit
+        else "not committed: there is no git repository"
+    )
     if order.as_json:
         done = {"run": winner.run.id, "output": str(output), "commit": commit or None}
         print_object({"schema_version": SCHEMA_VERSION, **done})
@@ -145,26 +133,29 @@ def _apply(order: Order, winner: Winner) -> int:
     return int(ExitCode.OK)
 
 
-def commit_package(winner: Winner, output: Path) -> str:
-    """The commit's name; empty without a repository. Only the package is committed, whatever else is staged."""
+def commit_package(winner: Winner, output: Path) -> tuple[str, bool]:
+    """The commit's name, empty without a repository, and whether it was made now.
+
+    Only the package is committed, whatever else is staged.
+    """
     import git
 
     repository = open_repository(winner.home)
     if repository is None:
-        return ""
+        return "", False
     comparison = speed(winner.final, winner.run.header.settings.baseline)
     faster = f": {comparison.median:.2f} × {comparison.baseline}" if comparison else ""
     message = f"Use kevin's kernel for {winner.run.header.task.name}{faster}\n\nKevin-Run: {winner.run.id}\n"
     try:
         repository.git.add("--force", "--", str(output))
         if not repository.git.status("--porcelain", "--", str(output)):
-            return str(repository.head.commit.hexsha)
+            return str(repository.head.commit.hexsha), False
         repository.git.commit("--quiet", "--only", "-m", message, "--", str(output))
     except git.GitCommandError as error:
         raise UsageError(
             f"written to {output}, but git refused the commit: {first_line(error)}", "commit it yourself"
         ) from error
-    return str(repository.head.commit.hexsha)
+    return str(repository.head.commit.hexsha), True
 
 
 # --- the check -------------------------------------------------------------------------------------

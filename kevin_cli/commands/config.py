@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,17 @@ def run(flags: Mapping[str, Any]) -> int:
     if order.as_json:
         print_object({"schema_version": SCHEMA_VERSION, "settings": [asdict(value) for value in values]})
         return int(ExitCode.OK)
+    order.screen.result(values_table(values))
+    return int(ExitCode.OK)
+
+
+def values_table(values: Sequence[Value]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("setting", "value", "from"):
         table.add_column(name, overflow="fold")
     for value in values:
         table.add_row(value.key, _text(value.value), value.place, style="dim" if value.place == "default" else "")
-    order.screen.result(table)
-    return int(ExitCode.OK)
+    return table
 
 
 def values_of(settings: Mapping[str, Any]) -> list[Value]:
@@ -51,10 +55,6 @@ def values_of(settings: Mapping[str, Any]) -> list[Value]:
         )
         for key, value in settings.items()
     ]
-
-
-def _harmless(value: Any) -> Any:
-    return without_secrets(value) if isinstance(value, str) else value
 
 
 def _place(key: str, table: Mapping[str, Any], path: Path | None) -> str:

@@ -20,9 +20,10 @@ from kevin_cli.harness.device import choose as choose_device
 from kevin_cli.harness.device import gpu_names
 from kevin_cli.harness.roofline import Ceilings
 from kevin_cli.policies.choose import choose as choose_policy
+from kevin_cli.refine.result import speed_word
 from kevin_cli.settings import Settings
 from kevin_cli.show.findings import Finding, finding_lines
-from kevin_cli.show.words import plus_minus, speed_word
+from kevin_cli.show.words import plus_minus
 from kevin_cli.tasks.target import find_python
 from kevin_cli.types import Candidate, DeviceKind, Roofline, Rules, Target, Verdict
 

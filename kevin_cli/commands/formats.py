@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
+
+from kevin_cli.errors import UsageError
 
 Format = Literal["text", "json", "jsonl", "junit"]
 
@@ -24,6 +28,16 @@ class Case:
     """A fault of ours."""
     skipped: str = ""
     text: str = ""
+
+
+def write_result(path: Path, text: str | bytes, option: str) -> None:
+    """A result into a file that the user named with `option`. Raises `UsageError` when it can't be written."""
+    try:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    except OSError as error:
+        raise UsageError(
+            f"can't write to {path}: {os.strerror(error.errno or 0)}", f"name another file with {option}"
+        ) from error
 
 
 def print_line(row: dict[str, Any]) -> None:

@@ -13,12 +13,13 @@ from kevin_cli.commands.pooled import PooledJudge, open_pool, refuse_shared
 from kevin_cli.commands.report import Ended, optimize_object, print_object
 from kevin_cli.commands.serve import wish_of
 from kevin_cli.commands.session import Order, Session, TaskJudge
-from kevin_cli.errors import ExitCode, NothingToOptimizeError, UsageError
+from kevin_cli.errors import EndpointError, ExitCode, MachineError, NothingToOptimizeError, UsageError
 from kevin_cli.harness.roofline import why_no_room
 from kevin_cli.package.faces import offered
-from kevin_cli.package.sources import local_imports
+from kevin_cli.package.sources import digest_of, local_imports
 from kevin_cli.package.write import package_path, refuse_foreign, write
 from kevin_cli.policies.choose import Choice, choose
+from kevin_cli.policies.endpoint import place
 from kevin_cli.policies.intervals import DEVICE_LOG
 from kevin_cli.policies.sharing import Around, Pausable, Sharing
 from kevin_cli.refine.git_branch import Branch, Follower, read_branch, start_branch
@@ -33,7 +34,7 @@ from kevin_cli.refine.prompt import (
     refuse_templates,
     renderer,
 )
-from kevin_cli.refine.result import RunResult
+from kevin_cli.refine.result import RunResult, why_silent
 from kevin_cli.refine.run import optimize as run_loop
 from kevin_cli.refine.settings import RunSettings
 from kevin_cli.refine.until import read_until
@@ -188,6 +189,7 @@ async def _search(order: Order, choice: Choice, session: Session, sharing: Shari
         follower = Follower(journal.folder, branch, order.screen.say) if branch else None
         with progress, follower or nullcontext():
             result = await _loop(session, policy, run_settings, journal, start, progress, follower)
+    refuse_silent(order.settings, result)
     run, output = journal.folder.resolve(), await _write(order.settings, session, result)
     block = ending_block(result, session.report, class_name=offered(session.task, output), run=run, output=output)
     (order.screen.say if order.as_json else order.screen.result)(block)
@@ -211,6 +213,16 @@ async def _search(order: Order, choice: Choice, session: Session, sharing: Shari
         price=run_settings.price,
         branch=branch.name if branch else None,
     )
+
+
+def refuse_silent(settings: Settings, result: RunResult) -> None:
+    """Raises `EndpointError` when an endpoint answered nothing but rubbish, `MachineError` for a model in process."""
+    if result.ending.outcome != "no_gain" or not (said := why_silent(result.turns)):
+        return
+    if settings.endpoint:
+        hint = "ask it by hand, see the server's log, then start again"
+        raise EndpointError(f"{place(settings.endpoint)} gave no answer that could be used: {said}", hint)
+    raise MachineError(f"the model gave no answer that could be used: {said}", "kevin models says what works here")
 
 
 async def _loop(
@@ -321,6 +333,7 @@ def _open_journal(
         report=session.report,
         root=order.settings.runs,
         asked=order.settings.model_dump(mode="json", exclude_none=True),
+        sources_sha256=digest_of(Path(session.task.target.path)),
     )
 
 

@@ -52,6 +52,12 @@ class FormatChoice(StrEnum):
     JUNIT = "junit"
 
 
+class ListFormatChoice(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    JSONL = "jsonl"
+
+
 class Where:
     """Where the module imports, and where kernels run."""
 
@@ -160,6 +166,14 @@ class Formats:
 
     output_format: Annotated[
         FormatChoice | None, typer.Option(help="text, json (as --json), jsonl (one object a line), junit (XML).")
+    ] = None
+
+
+class ListFormats:
+    """For verbs whose result is a list of things of which none passes or fails."""
+
+    output_format: Annotated[
+        ListFormatChoice | None, typer.Option(help="text, json (as --json), jsonl (one object a line).")
     ] = None
 
 

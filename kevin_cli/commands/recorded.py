@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kevin_cli.errors import UsageError
 from kevin_cli.refine.journal import RecordedRun, is_going_on, list_runs, load_run
-from kevin_cli.refine.result import Place, find_turn, speed
+from kevin_cli.refine.result import Place, find_turn, gain, worth
 from kevin_cli.show.runs import RunRow
 from kevin_cli.types import Turn
 
@@ -45,10 +45,10 @@ def best_place(run: RecordedRun) -> Place | None:
         return run.ending.winner
     baseline = run.header.settings.baseline
     correct = [
-        (found.median, Place(trajectory=trajectory.index, turn=turn.index))
+        (worth(turn.verdict, baseline), Place(trajectory=trajectory.index, turn=turn.index))
         for trajectory in run.trajectories
         for turn in trajectory.own_turns
-        if (found := speed(turn.verdict, baseline))
+        if turn.verdict.is_correct
     ]
     return max(correct, key=lambda pair: pair[0])[1] if correct else None
 
@@ -56,9 +56,9 @@ def best_place(run: RecordedRun) -> Place | None:
 def run_row(run: RecordedRun) -> RunRow:
     """What `kevin runs list` says about a run."""
     settings, place = run.header.settings, best_place(run)
-    final = run.ending.comparison if run.ending else None
     turn = find_turn(run.trajectories, place) if place else None
-    found = final or (speed(turn.verdict, settings.baseline) if turn else None)
+    verdict = (run.ending.final if run.ending else None) or (turn.verdict if turn else None)
+    found = gain(verdict, settings.baseline) if verdict else None
     return RunRow(
         id=run.id,
         created=run.header.created,

@@ -9,7 +9,7 @@ from typing import Any
 
 from kevin_cli.refine.ledger import Price, total_usage
 from kevin_cli.refine.result import RunResult
-from kevin_cli.types import Comparison, Task, TaskReport, Verdict
+from kevin_cli.types import Comparison, Task, TaskReport, Turn, Verdict
 
 SCHEMA_VERSION = 1
 
@@ -27,6 +27,8 @@ class Ended:
     note: str = ""
     report: TaskReport | None = None
     result: RunResult | None = None
+    turns: tuple[Turn, ...] = ()
+    """Those of a run that has no result: it was killed, or is still going on."""
     run: Path | None = None
     output: Path | None = None
     price: Price | None = None
@@ -36,6 +38,10 @@ class Ended:
     def final(self) -> Verdict | None:
         """The second verdict of the best candidate: the only one whose numbers are reported."""
         return self.result.ending.final if self.result else None
+
+    @property
+    def all_turns(self) -> tuple[Turn, ...]:
+        return self.result.turns if self.result else self.turns
 
 
 def optimize_object(ended: Ended) -> dict[str, Any]:
@@ -52,7 +58,7 @@ def optimize_object(ended: Ended) -> dict[str, Any]:
         "output": str(ended.output) if ended.output else None,
         "run": str(ended.run) if ended.run else None,
         "branch": ended.branch,
-        "turns": ended.result.num_turns if ended.result else 0,
+        "turns": len(ended.all_turns),
         "usage": usage_object(ended),
         "isolation": report.isolation.value if report else None,
         "policy": ended.policy,
@@ -64,7 +70,7 @@ def optimize_object(ended: Ended) -> dict[str, Any]:
 
 def usage_object(ended: Ended) -> dict[str, Any]:
     """Tokens, seconds and money of all turns; `cost` is null without a price."""
-    return asdict(total_usage(ended.result.turns if ended.result else (), ended.price))
+    return asdict(total_usage(ended.all_turns, ended.price))
 
 
 def check_object(task: Task, verdict: Verdict, report: TaskReport, baseline: str) -> dict[str, Any]:

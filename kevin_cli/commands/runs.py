@@ -31,8 +31,7 @@ def list_all(flags: Mapping[str, Any]) -> int:
     """The newest first; what can't be read is said on stderr and passed over."""
     order = sessions.take_order(flags)
     rows = [run_row(run) for run in _readable(order, list_runs(order.settings.runs))]
-    if order.form in ("jsonl", "junit"):
-        refuse_junit(order)
+    if order.form == "jsonl":
         for row in rows:
             print_line(asdict(row))
     elif order.as_json:
@@ -42,12 +41,6 @@ def list_all(flags: Mapping[str, Any]) -> int:
     else:
         order.screen.say(f"there are no runs in {order.settings.runs}")
     return int(ExitCode.OK)
-
-
-def refuse_junit(order: Order) -> None:
-    """Raises `UsageError`: a list of runs has nothing that passes or fails."""
-    if order.form == "junit":
-        raise UsageError("a list of runs is no test", "--output-format text, json or jsonl")
 
 
 def _readable(order: Order, names: Sequence[str]) -> list[RecordedRun]:
@@ -72,7 +65,7 @@ def diff(first: str, second: str, flags: Mapping[str, Any]) -> int:
     else:
         for run, turn, place in (before, after):
             order.screen.say(f"{place}: {_speed_words(run, turn)}")
-        order.screen.result(kernel_change(old, new, (before[2], after[2])))
+        order.screen.result(kernel_change(old, new, (before[2], after[2]), max_lines=None))
     return int(ExitCode.OK if old == new else ExitCode.NOT_BETTER)
 
 

@@ -12,7 +12,7 @@ from kevin_cli.commands.recorded import read_run
 from kevin_cli.commands.report import Ended, optimize_object, print_object
 from kevin_cli.errors import ExitCode
 from kevin_cli.refine.git_branch import read_branch
-from kevin_cli.refine.journal import RecordedRun
+from kevin_cli.refine.journal import RecordedRun, is_going_on
 from kevin_cli.show.baselines import baselines_table, task_line
 from kevin_cli.show.final import ending_block
 from kevin_cli.show.screen import Screen
@@ -26,7 +26,7 @@ def run(name: str, flags: Mapping[str, Any]) -> int:
     order = sessions.take_order(flags)
     recorded = read_run(name, order.settings.runs)
     if order.as_json:
-        print_object(optimize_object(_ended(recorded)))
+        print_object(optimize_object(ended(recorded)))
     else:
         _replay(recorded, order.screen)
     return int(ExitCode.OK)
@@ -41,13 +41,19 @@ def _replay(recorded: RecordedRun, screen: Screen) -> None:
             screen.result(turn_block(trajectory, index, header.settings.baseline, log=True))
     result = recorded.result
     if result is None:
-        screen.result(Text("the run was not finished: it was killed, or is still going on", style="bold yellow"))
+        screen.result(Text(_unfinished(recorded), style="bold yellow"))
         return
     class_name = header.task.class_name
     screen.result(ending_block(result, header.report, class_name=class_name, run=recorded.folder, output=None))
 
 
-def _ended(recorded: RecordedRun) -> Ended:
+def _unfinished(recorded: RecordedRun) -> str:
+    if is_going_on(recorded.folder):
+        return "the run is still going on"
+    return f"the run was killed; kevin runs resume {recorded.id} goes on"
+
+
+def ended(recorded: RecordedRun) -> Ended:
     """The recorded run in the form of `optimize --json`; where its package went is not recorded."""
     header, ending = recorded.header, recorded.ending
     return Ended(
@@ -59,6 +65,7 @@ def _ended(recorded: RecordedRun) -> Ended:
         note=ending.note if ending else "",
         report=header.report,
         result=recorded.result,
+        turns=recorded.turns,
         run=recorded.folder.resolve(),
         branch=branch.name if (branch := read_branch(recorded.folder)) else None,
         price=header.settings.price,

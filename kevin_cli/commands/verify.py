@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kevin_cli.commands import session as sessions
-from kevin_cli.commands.formats import Case, junit
+from kevin_cli.commands.formats import Case, junit, write_result
 from kevin_cli.commands.report import SCHEMA_VERSION, print_object, speedup_object
 from kevin_cli.commands.session import Order
 from kevin_cli.errors import ExitCode, InfraError, NothingToOptimizeError, TaskError, UsageError
@@ -201,10 +201,7 @@ def verify_object(package: Package, found: Found) -> dict[str, Any]:
 def _write_junit(file: Path, package: Package, found: Found) -> None:
     """A part that was not checked is skipped. Raises `UsageError` when the file can't be written."""
     cases = [_case(package, part) for part in found.parts]
-    try:
-        file.write_text(junit(f"kevin verify {package.folder.name}", cases) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"can't write {file}: {error.strerror}", "name another file with --junit") from error
+    write_result(file, junit(f"kevin verify {package.folder.name}", cases) + "\n", "--junit")
 
 
 def _case(package: Package, part: Part) -> Case:

@@ -21,6 +21,11 @@ SCHEMA_VERSION = 1
 FORMAT = "kevin package"
 """Marks a folder as ours; only such a folder is ever replaced."""
 
+RECORDS = ("verification.json",)
+"""What holds the hashes of all else, and none of itself."""
+PAPERS = ("VERIFICATION.md", "py.typed", "pyproject.toml")
+"""What stands beside the code; hashed apart from it, since pip does not install all of it."""
+
 DESCRIBED = (
     *("form", "attributes", "keyword_names", "contract", "inputs", "outputs", "output_specs"),
     *("init", "init_keywords", "parameters", "training"),
@@ -38,8 +43,10 @@ NOT_CHECKED = (
 )
 
 
-def record(task: Task, candidate: Candidate, verdict: Verdict, report: TaskReport) -> dict[str, Any]:
-    """Everything that `verification.json` holds."""
+def record(
+    task: Task, candidate: Candidate, verdict: Verdict, report: TaskReport, judged_at: str = ""
+) -> dict[str, Any]:
+    """Everything that `verification.json` holds. `judged_at`: ISO 8601, when the verdict is not of just now."""
     plain = to_plain(task)
     judged = _without_samples(to_plain(verdict))
     del judged["log"]
@@ -47,7 +54,7 @@ def record(task: Task, candidate: Candidate, verdict: Verdict, report: TaskRepor
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
         "kevin": __version__,
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "written": judged_at or datetime.now(UTC).isoformat(timespec="seconds"),
         "name": task.name,
         "class_name": task.class_name,
         "task": task.digest,
@@ -143,9 +150,8 @@ def _limit(verdict: Verdict, report: TaskReport) -> list[str]:
     if limit is None or share is None:
         return []
     certain = "" if limit.is_certain else ", an estimate"
-    return [
-        f"limit of the device: {limit.limit_us:.1f} µs ({_side(limit)}{certain}); the kernel reaches {share:.0%} of it"
-    ]
+    reached = f"reaches {share:.0%} of it" if share <= 1.0 else "is faster: it was measured under load and is too low"
+    return [f"limit of the device: {limit.limit_us:.1f} µs ({_side(limit)}{certain}); the kernel {reached}"]
 
 
 def _side(limit: Roofline) -> str:

@@ -111,4 +111,4 @@ def project_text(task: Task, candidate: Candidate, *, has_folder: bool) -> str:
 
 def _defines(file: Path, class_name: str) -> bool:
     """Whether the class stands at the top level of the file."""
-    return any(isinstance(node, ast.ClassDef) and node.name == class_name for node in ast.parse(file.read_text()).body)
+    return any(isinstance(node, ast.ClassDef) and node.name == class_name for node in ast.parse(file.read_bytes()).body)

@@ -7,6 +7,7 @@ import. A relative import that leaves the target's folder can't be copied and is
 from __future__ import annotations
 
 import ast
+import hashlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +38,7 @@ def _stands_alone(target: Path) -> bool:
     """As kevin writes it into the file of a live module, whose weights lie beside it."""
     return not any(
         isinstance(node, ast.Assign) and ast.unparse(node) == "STANDS_ALONE = False"
-        for node in ast.parse(target.read_text()).body
+        for node in ast.parse(target.read_bytes()).body
     )
 
 
@@ -53,6 +54,15 @@ def local_imports(target: Path) -> tuple[Path, ...]:
     return tuple(found)
 
 
+def digest_of(target: Path) -> str:
+    """sha256 in hex of everything that would be copied: the same as long as none of it was edited."""
+    found = hashlib.sha256(target.read_bytes())
+    for sibling in sorted(local_imports(target)):
+        for file in [sibling] if sibling.is_file() else sorted(sibling.rglob("*.py")):
+            found.update(file.relative_to(target.parent).as_posix().encode() + b"\0" + file.read_bytes())
+    return found.hexdigest()
+
+
 def _imports_beside(file: Path, folder: Path) -> Iterator[Path]:
     for name in _imported_names(file, top=file.parent == folder):
         module, package = folder / f"{name}.py", folder / name
@@ -63,7 +73,7 @@ def _imports_beside(file: Path, folder: Path) -> Iterator[Path]:
 
 
 def _imported_names(file: Path, *, top: bool) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

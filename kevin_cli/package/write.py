@@ -13,9 +13,10 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kevin_cli.errors import InfraError, UsageError
-from kevin_cli.package.evidence import FORMAT, hashes, readable, record
+from kevin_cli.package.evidence import FORMAT, PAPERS, hashes, readable, record
 from kevin_cli.package.faces import init_text, project_text
 from kevin_cli.package.runtime._machine import processor
 from kevin_cli.package.sources import copy_reference
@@ -66,8 +67,12 @@ def write(
     report: TaskReport,
     out_dir: Path,
     finished: Finished | None = None,
+    *,
+    judged_at: str = "",
 ) -> Path:
     """Write the package and return its folder. Without `finished` it builds from its sources when first used.
+
+    The same run gives the same files, byte for byte, when it is said when the verdict was made: `judged_at`.
 
     Raises `UsageError` when the place is taken by something else, `InfraError` when it can't be written.
     """
@@ -80,7 +85,8 @@ def write(
         with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as scratch:
             draft = Path(scratch) / "new"
             draft.mkdir()
-            _fill(draft, task, candidate, verdict, report, finished)
+            evidence = record(task, candidate, verdict, report, judged_at)
+            _fill(draft, task, candidate, evidence, verdict, report, finished)
             _publish(draft, path, Path(scratch) / "old")
     except OSError as error:
         raise InfraError(
@@ -90,9 +96,14 @@ def write(
 
 
 def _fill(
-    draft: Path, task: Task, candidate: Candidate, verdict: Verdict, report: TaskReport, finished: Finished | None
+    draft: Path,
+    task: Task,
+    candidate: Candidate,
+    evidence: dict[str, Any],
+    verdict: Verdict,
+    report: TaskReport,
+    finished: Finished | None,
 ) -> None:
-    evidence = record(task, candidate, verdict, report)
     evidence["built_for"] = _copy_libraries(finished, draft, task, report) if finished else {}
     (draft / "kernel.py").write_text(candidate.source)
     copied = _copy_user_files(task, draft)
@@ -101,8 +112,9 @@ def _fill(
     (draft / "py.typed").touch()
     _copy_runtime(draft)
     evidence["files"] = hashes(draft, _code_of(draft))
-    (draft / "verification.json").write_text(json.dumps(evidence, indent=1, ensure_ascii=False) + "\n")
     (draft / "VERIFICATION.md").write_text(readable(evidence, task, verdict, report))
+    evidence["papers"] = hashes(draft, PAPERS)
+    (draft / "verification.json").write_text(json.dumps(evidence, indent=1, ensure_ascii=False) + "\n")
 
 
 def _code_of(draft: Path) -> list[str]:

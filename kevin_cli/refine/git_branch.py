@@ -28,7 +28,7 @@ from kevin_cli.refine.git_story import (
     turn_message,
 )
 from kevin_cli.refine.journal import Header, Line, RecordedRun, load_run
-from kevin_cli.refine.result import find_turn, speed
+from kevin_cli.refine.result import find_turn, worth
 from kevin_cli.refine.search import Selection
 from kevin_cli.types import Task
 
@@ -144,8 +144,8 @@ class _Story:
         self._passed: set[str] = set()
         """Commits that have one after them."""
         self._parents: dict[int, tuple[int, int]] = {}
-        self._best: tuple[float, str, str, str] = (0.0, "", "", "")
-        """Speedup, place, source and commit of the fastest."""
+        self._best: tuple[tuple[bool, float], str, str, str] = ((False, 0.0), "", "", "")
+        """Worth, place, source and commit of the best."""
         self._last_at = ""
         self._is_ended = False
 
@@ -186,9 +186,9 @@ class _Story:
         self._passed.add(parent)
         commit = Commit(message=turn_message(self._header, line), at=at, parents=(parent,), source=source)
         self._tips[line.trajectory] = ":1"
-        found = speed(turn.verdict, self._header.settings.baseline)
-        if found and found.median > self._best[0] and source is not None:
-            self._best = (found.median, f"{line.trajectory + 1}.{turn.index + 1}", source, ":1")
+        found = worth(turn.verdict, self._header.settings.baseline)
+        if found > self._best[0] and source is not None:
+            self._best = (found, f"{line.trajectory + 1}.{turn.index + 1}", source, ":1")
         self._last_at = at
         leaves = self._leaves()
         joined = [self._joining(leaves)] if len(leaves) > 1 else []
@@ -221,7 +221,7 @@ class _Story:
 
     def _joining(self, leaves: list[str]) -> Commit:
         assert self._header is not None
-        message = joining_message(self._header, self._best[1])
+        message = joining_message(self._header, self._best[1], is_faster=self._best[0][0])
         return Commit(message=message, at=self._last_at, parents=tuple(leaves), source=self._best[2] or None)
 
     def _end(self, run: RecordedRun) -> None:

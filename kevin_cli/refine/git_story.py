@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kevin_cli.refine.journal import Header, Line
-from kevin_cli.refine.result import Ending, speed
+from kevin_cli.refine.result import Ending, speed, speed_word
 from kevin_cli.refine.untrusted import clean
 from kevin_cli.types import Comparison, Turn, Verdict
 
@@ -87,9 +87,10 @@ def turn_message(header: Header, line: Line) -> str:
     return _message(f"{where} {_headline(turn, header)}", turn.verdict.detail, trailers)
 
 
-def joining_message(header: Header, best: str) -> str:
-    subject = f"kevin run {header.id}: the fastest so far is {best}" if best else f"kevin run {header.id}: none yet"
-    return _message(subject, "", [("Kevin-Run", header.id)])
+def joining_message(header: Header, best: str, *, is_faster: bool) -> str:
+    """`best`: where the best correct kernel stands; empty while there is none."""
+    found = f"the fastest so far is {best}" if is_faster else "none faster yet" if best else "none yet"
+    return _message(f"kevin run {header.id}: {found}", "", [("Kevin-Run", header.id)])
 
 
 def ending_message(header: Header, ending: Ending) -> str:
@@ -107,7 +108,14 @@ def _headline(turn: Turn, header: Header) -> str:
     comparison = speed(turn.verdict, header.settings.baseline)
     if comparison is None:
         return turn.verdict.outcome.value.replace("_", " ")
-    return f"correct: {comparison.median:.2f} × {comparison.baseline}"
+    name, factor = comparison.baseline, f"{comparison.median:.2f} ×"
+    if comparison.is_faster:
+        return f"correct: {factor} {name}"
+    return (
+        f"correct, slower: {factor} {name}"
+        if comparison.is_slower
+        else f"correct, no difference from {name} ({factor})"
+    )
 
 
 def _verdict(verdict: Verdict) -> list[tuple[str, str]]:
@@ -115,7 +123,8 @@ def _verdict(verdict: Verdict) -> list[tuple[str, str]]:
 
 
 def _speedup(comparison: Comparison) -> str:
-    return f"{comparison.median:.3f} [{comparison.low:.3f}, {comparison.high:.3f}] against {comparison.baseline}"
+    interval = f"{comparison.median:.3f} [{comparison.low:.3f}, {comparison.high:.3f}]"
+    return f"{interval} against {comparison.baseline}, {speed_word(comparison)}"
 
 
 def _policy(header: Header) -> list[tuple[str, str]]:

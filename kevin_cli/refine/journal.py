@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from filelock import FileLock, Timeout
 
 from kevin_cli import records
-from kevin_cli.errors import UsageError
+from kevin_cli.errors import UsageError, fault_text
 from kevin_cli.refine.files import append_line, cut_torn_line, write_whole
 from kevin_cli.refine.names import make_folder
 from kevin_cli.refine.result import Ending, RunResult
@@ -56,6 +56,8 @@ class Header:
     report: TaskReport | None
     asked: dict[str, Any] = field(default_factory=dict)
     """What the user chose, by the names of `settings.Settings`: how `kevin runs resume` opens the run again."""
+    sources_sha256: str = ""
+    """Of the module's file and what it imports from beside it, as they were; empty where nobody looked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,11 @@ class RecordedRun:
     @property
     def id(self) -> str:
         return self.header.id
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """Every finished turn once, however the run ended."""
+        return tuple(turn for trajectory in self.trajectories for turn in trajectory.own_turns)
 
     @property
     def result(self) -> RunResult | None:
@@ -148,6 +155,7 @@ def open_run(
     report: TaskReport | None = None,
     root: Path = DEFAULT_ROOT,
     asked: dict[str, Any] | None = None,
+    sources_sha256: str = "",
 ) -> Journal:
     """Start the record of a run in a folder of its own; two runs at once never share one."""
     now = datetime.now(UTC).astimezone()
@@ -163,6 +171,7 @@ def open_run(
         settings=settings,
         report=report,
         asked=asked or {},
+        sources_sha256=sources_sha256,
     )
     for name in ("sources", "completions", "held"):
         (folder / name).mkdir()
@@ -302,7 +311,7 @@ def _record(kind: type[T], plain: dict[str, Any], path: Path) -> T:
 
 def _first_error(error: Any) -> str:
     first = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return f"{'.'.join(map(str, first['loc']))}: {fault_text(first)}"
 
 
 # --- writing ---------------------------------------------------------------------------------------

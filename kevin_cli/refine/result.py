@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -70,3 +71,33 @@ def find_turn(trajectories: tuple[Trajectory, ...], place: Place) -> Turn | None
 def speed(verdict: Verdict, baseline: BaselineChoice) -> Comparison | None:
     """The comparison that decides: against eager, or against whatever baseline is fastest."""
     return verdict.against("eager") if baseline == "eager" else verdict.against_fastest()
+
+
+def why_silent(turns: Sequence[Turn]) -> str:
+    """What a model said the last time when none of its answers could be used; empty when one could, or none was asked.
+
+    A proposer that reads the task itself is asked nothing: that it has nothing to propose is an answer.
+    """
+    completions = [turn.completion for turn in turns]
+    if not completions or any(c.finish_reason != "error" or not c.messages for c in completions):
+        return ""
+    return completions[-1].error or "no reason was given"
+
+
+def gain(verdict: Verdict, baseline: BaselineChoice) -> Comparison | None:
+    """The comparison that decides, of a kernel that is faster beyond the noise; what is counted as a speedup."""
+    found = speed(verdict, baseline)
+    return found if found and found.is_faster else None
+
+
+def worth(verdict: Verdict, baseline: BaselineChoice) -> tuple[bool, float]:
+    """What the best of several is chosen by: a verified speedup before any median that may be noise."""
+    found = speed(verdict, baseline)
+    return (found.is_faster, found.median) if found else (False, 0.0)
+
+
+def speed_word(comparison: Comparison) -> str:
+    """`faster`, `slower` or `no difference`."""
+    if comparison.is_faster:
+        return "faster"
+    return "slower" if comparison.is_slower else "no difference"

@@ -17,7 +17,7 @@ from kevin_cli.errors import NothingToOptimizeError
 from kevin_cli.refine.journal import Journal, RecordedRun
 from kevin_cli.refine.ledger import total_usage, why_exhausted
 from kevin_cli.refine.once import JudgeOnce
-from kevin_cli.refine.result import Ending, Place, RunResult, find_turn, speed
+from kevin_cli.refine.result import Ending, Place, RunResult, find_turn, speed, why_silent
 from kevin_cli.refine.rollout import rollout
 from kevin_cli.refine.search import Field, Selection, copy_of, run_search
 from kevin_cli.refine.settings import RunSettings
@@ -130,10 +130,11 @@ class _Run:
 
     @property
     def note(self) -> str:
-        """Why the search ended before its turns were used up."""
+        """Why the search ended before its turns were used up, or without any candidate."""
         if self.reached.is_set() and self.settings.until:
             return f"a candidate reached {self.settings.until.words()}"
-        return self.limit
+        silent = why_silent(self.turns())
+        return self.limit or (f"the model gave no answer that could be used: {silent}" if silent else "")
 
 
 async def _ending(run: _Run) -> Ending:

@@ -1,8 +1,8 @@
 """What a budget buys: the best speedup to expect from k trajectories of n turns, out of recorded runs.
 
 A recorded run of T trajectories holds every smaller run: for k of them the expected best is the mean over all
-subsets of size k, had exactly from order statistics. A subset without a correct kernel that is faster counts 1:
-its user keeps the module. Runs of several tasks are put together by their geometric mean.
+subsets of size k, had exactly from order statistics. A subset without a kernel that is faster beyond the noise counts
+1: its user keeps the module. Runs of several tasks are put together by their geometric mean.
 
 Not promised: what longer runs would bring, or trajectories that were copied from each other (beam), which are left
 out because they are not independent.
@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kevin_cli.refine.result import speed
+from kevin_cli.refine.result import gain
 from kevin_cli.refine.settings import BaselineChoice
 from kevin_cli.types import Trajectory
 
@@ -60,7 +60,7 @@ def _reached(trajectory: Trajectory, baseline: BaselineChoice) -> list[float]:
     """The best speedup after each turn, at least 1."""
     best, reached = 1.0, []
     for turn in trajectory.turns:
-        found = speed(turn.verdict, baseline)
+        found = gain(turn.verdict, baseline)
         best = max(best, found.median if found else 0.0)
         reached.append(best)
     return reached

@@ -18,9 +18,14 @@ _TICKS = re.compile(r"`+")
 def clean(text: str, *, cap_chars: int) -> str:
     """Without control characters and chat control tokens, at most about `cap_chars` long (head and tail)."""
     text = text.replace("\r\n", "\n").encode("utf-8", "replace").decode("utf-8")
-    text = _CONTROL.sub("", _ESCAPE.sub("", text))
+    text = printable(text)
     text = _CHAT_TOKEN.sub(lambda found: found.group() + " ", text)
     return cut(text.strip("\n"), cap_chars)
+
+
+def printable(text: str) -> str:
+    """Without terminal escapes and control characters, otherwise as it is: for a person to read."""
+    return _CONTROL.sub("", _ESCAPE.sub("", text))
 
 
 def cut(text: str, cap_chars: int) -> str:

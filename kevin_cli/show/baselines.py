@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kevin_cli.show.words import BASELINE_NAMES, time_text
-from kevin_cli.types import Conditions, Roofline, Task, TaskReport, TensorSpec
+from kevin_cli.types import Conditions, Roofline, Target, Task, TaskReport, TensorSpec
 
 
 def spec_text(spec: TensorSpec) -> str:
@@ -18,7 +18,12 @@ def spec_text(spec: TensorSpec) -> str:
 def task_line(task: Task, device_name: str) -> Text:
     inputs = ", ".join(spec_text(spec) for spec in task.contract.inputs)
     where = f"{task.contract.device.value} ({device_name})" if device_name else task.contract.device.value
-    return Text.assemble((task.name, "bold"), f"  {task.class_name}({inputs}) on {where}")
+    return Text.assemble((task.name, "bold"), f"  {target_text(task.target)}({inputs}) on {where}")
+
+
+def target_text(target: Target) -> str:
+    """What the user pointed at, by its own name: `Net`, `gelu_tail`, `make_net()`, `Net::norms.1`."""
+    return f"{target.class_name}::{target.submodule}" if target.submodule else target.class_name
 
 
 def baselines_table(task: Task, report: TaskReport) -> RenderableType:
@@ -58,13 +63,19 @@ def conditions_lines(conditions: Conditions | None) -> list[str]:
     """What disturbed the measurement, when something did; what was seen beside."""
     if conditions is None:
         return []
-    lines = []
-    if conditions.num_repeated or conditions.num_disturbed:
-        counted = f", {conditions.num_disturbed} disturbed ones count" if conditions.num_disturbed else ""
-        lines.append(
-            f"{conditions.num_repeated} rounds measured again, {conditions.num_rounds} count{counted}: {conditions.why}"
-        )
-    return [*lines, *conditions.notes]
+    return [*_disturbance(conditions), *conditions.notes]
+
+
+def _disturbance(conditions: Conditions) -> list[str]:
+    """`timing was disturbed: another program used the cores`, and what was done about it."""
+    num_left, num_rounds = conditions.num_disturbed, conditions.num_rounds
+    if not conditions.num_repeated and not num_left:
+        return []
+    repeated = f"{conditions.num_repeated} rounds were measured again" if conditions.num_repeated else ""
+    left = f"{'all' if num_left == num_rounds else num_left} of the {num_rounds} that count were still disturbed"
+    clean = f"the {num_rounds} that count were not disturbed"
+    parts = [part for part in (repeated, left if num_left else clean) if part]
+    return [f"timing was disturbed: {conditions.why}", f"  {'; '.join(parts)}"]
 
 
 LEAST_SHOWN_US = 0.05
@@ -92,8 +103,19 @@ def limit_line(limit: Roofline, report: TaskReport) -> Text:
     reached = [
         f"{BASELINE_NAMES.get(name, name)} at {percent_text(limit.share(timing.median_us))}"
         for name, timing in report.baselines
+        if limit.share(timing.median_us) <= 1.0
     ]
-    return Text(", ".join([f"limit {limit_text(limit)}", *reached]), style="dim")
+    beaten = len(reached) < len(report.baselines)
+    busy = ["measured under load and too low: a baseline is faster"] if beaten else []
+    return Text(", ".join([f"limit {limit_text(limit)}", *reached, *busy]), style="dim")
+
+
+def reached_text(share: float, limit: Roofline | None = None) -> str:
+    """`74 % of the limit`, with a limit its time and kind too. No time beats a true limit."""
+    what = "the limit" if limit is None else f"the limit of {limit_text(limit)}"
+    if share > 1.0:
+        return f"faster than {what}, which was measured under load and is too low"
+    return f"{percent_text(share)} of {what}"
 
 
 def percent_text(share: float) -> str:

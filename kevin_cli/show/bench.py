@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kevin_cli.refine.bench_rows import NO_CANDIDATE, NOT_LOADED, NOTHING_TO_OPTIMIZE, Row, Summary
+from kevin_cli.refine.result import speed_word
 from kevin_cli.show.baselines import percent_text
-from kevin_cli.show.words import OUTCOME_WORDS, colour_of, plus_minus, speed_text, speed_word, time_text
+from kevin_cli.show.words import OUTCOME_WORDS, colour_of, plus_minus, speed_text, time_text
 from kevin_cli.types import Comparison, Outcome
 
 WORDS = {
@@ -59,7 +60,7 @@ def _cells(row: Row) -> list[RenderableType]:
         return [""] * 4
     compared = {comparison.baseline: comparison for comparison in row.comparisons}
     speeds = [_speed(compared.get(name)) for name in ("eager", "compile")]
-    share = percent_text(row.share) if row.share else ""
+    share = "" if not row.share else percent_text(row.share) if row.share <= 1.0 else "busy"
     return [time_text(row.speed.candidate_timing.median_us), *speeds, share]
 
 

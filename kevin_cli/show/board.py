@@ -16,6 +16,7 @@ from rich.text import Text
 from kevin_cli.refine.result import speed
 from kevin_cli.refine.search import fastest
 from kevin_cli.refine.settings import RunSettings
+from kevin_cli.show.baselines import reached_text
 from kevin_cli.show.turns import label
 from kevin_cli.show.words import seconds_text
 from kevin_cli.types import Event, Outcome, Stage, Trajectory, Turn, Writing
@@ -61,12 +62,14 @@ class View:
     active: set[int] | None = None
     """After a selection: the trajectories that go on."""
     curve: list[float] = field(default_factory=list)
-    """The best speedup after each turn, in the order in which they were finished."""
+    """The best verified speedup after each turn, in the order in which they were finished; 1 while there is none."""
     num_before: int = 0
     """Turns of earlier sittings."""
     num_tokens: int = 0
     model_s: float = 0.0
     best: tuple[int, int] | None = None
+    """Where the fastest kernel stands that is faster beyond the noise."""
+    num_correct: int = 0
     best_share: float | None = None
     """How much of the device's limit the best reaches."""
     change: str = ""
@@ -131,8 +134,9 @@ def clock(seconds: float) -> str:
 
 def _best_line(view: View) -> Text:
     if view.best is None:
-        return Text("no correct kernel yet", style="dim")
-    share = f", {view.best_share * 100:.0f} % of the limit" if view.best_share else ""
+        none = f"{view.num_correct} correct, none faster yet" if view.num_correct else "no correct kernel yet"
+        return Text(none, style="dim")
+    share = f", {reached_text(view.best_share)}" if view.best_share else ""
     words = Text.assemble("best ", (f"{view.curve[-1]:.2f}×", "bold green"), f" at {label(*view.best)}{share}  ")
     return words.append(sparkline(view.curve), style="cyan")
 

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kevin_cli.refine.result import Ending, RunResult
-from kevin_cli.show.baselines import conditions_lines, is_shown, limit_text, percent_text, weak_check_line
+from kevin_cli.show.baselines import conditions_lines, is_shown, reached_text, weak_check_line
 from kevin_cli.show.turns import label
 from kevin_cli.show.words import (
     BASELINE_NAMES,
@@ -88,7 +88,7 @@ def limit_reached(verdict: Verdict, report: TaskReport) -> list[RenderableType]:
     if limit is None or not is_shown(limit) or not verdict.comparisons:
         return []
     share = limit.share(verdict.comparisons[0].candidate_timing.median_us)
-    return [Text(f"  {percent_text(share)} of the limit of {limit_text(limit)}", style="dim")]
+    return [Text(f"  {reached_text(share, limit)}", style="dim")]
 
 
 def verdict_block(verdict: Verdict, report: TaskReport, who: str) -> RenderableType:

@@ -13,17 +13,16 @@ from types import TracebackType
 
 from rich.console import RenderableType
 from rich.live import Live
-from rich.padding import Padding
 from rich.text import Text
 
 from kevin_cli.refine.journal import RecordedRun
-from kevin_cli.refine.result import speed
+from kevin_cli.refine.result import gain
 from kevin_cli.refine.search import Branch, copy_of
 from kevin_cli.refine.settings import RunSettings
 from kevin_cli.show.board import View, board
-from kevin_cli.show.diff import diff_text
+from kevin_cli.show.diff import MAX_LINES, diff_text
 from kevin_cli.show.screen import VERBOSE, Screen
-from kevin_cli.show.turns import earlier_program, selection_line, stage_line, turn_change, turn_line
+from kevin_cli.show.turns import earlier_program, indented, selection_line, stage_line, turn_change, turn_line
 from kevin_cli.types import Event, Roofline, Stage, Task, Trajectory, Turn, Writing
 
 REFRESH_PER_SECOND = 4
@@ -125,14 +124,15 @@ class Progress:
         if turn.candidate is not None and (self._screen.level >= VERBOSE or (is_best and not is_first)):
             title = "new best" if is_best else "the change"
             self._screen.say(Text(f"     {title}:", style="dim"))
-            self._screen.say(Padding(turn_change(trajectory, len(trajectory.turns) - 1), (0, 0, 1, 5)))
+            self._screen.say(indented(turn_change(trajectory, len(trajectory.turns) - 1, max_lines=MAX_LINES)))
 
     def _count(self, index: int, turn: Turn) -> bool:
-        """Into the sums and the curve; whether it is a new best."""
-        view, comparison = self.view, speed(turn.verdict, self._settings.baseline)
+        """Into the sums and the curve; whether it is a new best: faster than all before, and beyond the noise."""
+        view, comparison = self.view, gain(turn.verdict, self._settings.baseline)
+        view.num_correct += turn.verdict.is_correct
         view.num_tokens += turn.completion.num_completion_tokens or 0
         view.model_s += turn.completion.wall_s if turn.completion.num_completion_tokens else 0.0
-        best = view.curve[-1] if view.curve else 0.0
+        best = view.curve[-1] if view.curve else 1.0
         is_best = comparison is not None and comparison.median > best
         view.curve.append(comparison.median if comparison and is_best else best)
         if comparison and is_best:

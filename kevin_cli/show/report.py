@@ -14,12 +14,12 @@ from typing import Any
 from kevin_cli.refine.journal import RecordedRun
 from kevin_cli.refine.result import Place, find_turn, speed
 from kevin_cli.refine.untrusted import clean, fence_for
-from kevin_cli.show.baselines import limit_text, percent_text, spec_text
+from kevin_cli.show.baselines import limit_text, reached_text, spec_text, target_text
 from kevin_cli.show.diff import diff_text
 from kevin_cli.show.final import ENDINGS
 from kevin_cli.show.svg import Point, bars_plot, roofline_plot, samples_plot, speedups_plot
 from kevin_cli.show.turns import earlier_program, label
-from kevin_cli.show.words import BASELINE_NAMES, OUTCOME_WORDS, plus_minus, seconds_text, speed_text, time_text
+from kevin_cli.show.words import BASELINE_NAMES, OUTCOME_WORDS, plus_minus_word, seconds_text, speed_text, time_text
 from kevin_cli.types import Roofline, Trajectory, Turn, Verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -34,6 +34,8 @@ class TurnRow:
     place: str
     outcome: str
     speed: str
+    """Of a correct turn; with a word when it is no speedup."""
+    is_faster: bool
     detail: str
     diff: str
     is_winner: bool
@@ -71,7 +73,7 @@ def _words(run: RecordedRun) -> dict[str, Any]:
         "created": header.created[:16].replace("T", " "),
         "task": header.task.name,
         "signature": ", ".join(map(spec_text, header.task.contract.inputs)),
-        "class_name": header.task.target.class_name,
+        "target": target_text(header.task.target),
         "outcome": ENDINGS[ending.outcome].format(against) if ending else "not finished",
         "note": ending.note if ending else "",
         "best_word": "the winner" if ending and ending.outcome == "faster" else "the best",
@@ -92,7 +94,7 @@ def _comparisons(final: Verdict | None) -> list[dict[str, str]]:
     return [
         {
             "baseline": BASELINE_NAMES.get(c.baseline, c.baseline),
-            "speedup": plus_minus(c),
+            "speedup": plus_minus_word(c),
             "interval": f"{c.low:.3f} … {c.high:.3f}",
             "noise": f"{c.noise_floor * 100:.1f} %",
             "before": time_text(c.baseline_timing.median_us),
@@ -120,8 +122,7 @@ def _limit(run: RecordedRun, final: Verdict | None) -> str:
     if limit is None:
         return ""
     reached = final.comparisons[0].candidate_timing.median_us if final and final.comparisons else None
-    share = f"; the kernel reaches {percent_text(limit.share(reached))} of it" if reached else ""
-    return f"{limit_text(limit)}{share}"
+    return f"{limit_text(limit)}{f'; the kernel: {reached_text(limit.share(reached))}' if reached else ''}"
 
 
 def _rows(trajectory: Trajectory, run: RecordedRun) -> dict[str, Any]:
@@ -138,7 +139,8 @@ def _row(trajectory: Trajectory, turn: Turn, run: RecordedRun) -> TurnRow:
     return TurnRow(
         place=label(trajectory.index, turn.index),
         outcome=OUTCOME_WORDS[turn.verdict.outcome],
-        speed=plus_minus(comparison) if comparison else "",
+        speed=plus_minus_word(comparison) if comparison else "",
+        is_faster=bool(comparison and comparison.is_faster),
         detail=clean(turn.verdict.detail, cap_chars=400),
         diff=_change(trajectory, turn),
         is_winner=bool(run.ending and run.ending.winner == place),
@@ -252,7 +254,8 @@ def _point(trajectory: Trajectory, turn: Turn, run: RecordedRun) -> Point:
         x=turn.index + 1,
         y=comparison.median if comparison else None,
         title=f"{label(trajectory.index, turn.index)}: {words}",
-        is_winner=bool(run.ending and run.ending.winner == place),
+        is_gain=bool(comparison and comparison.is_faster),
+        is_winner=bool(run.ending and run.ending.outcome == "faster" and run.ending.winner == place),
     )
 
 

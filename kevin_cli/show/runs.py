@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kevin_cli.refine.scaling import Scaling
-from kevin_cli.show.words import OUTCOME_WORDS, colour_of, plus_minus
+from kevin_cli.show.words import OUTCOME_WORDS, colour_of, plus_minus_word
 from kevin_cli.types import Comparison, Outcome
 
 STATE_COLOURS = {"faster": "green", "going on": "cyan"}
@@ -30,7 +30,7 @@ class RunRow:
     device: str
     policy: str
     best: float | None
-    """Of the second verdict when there is one, else of the selecting measurement."""
+    """A speedup beyond the noise: of the second verdict when there is one, else of the selecting measurement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ def runs_table(rows: Sequence[RunRow]) -> RenderableType:
     table = _table(("run", "left"), ("began", "left"), ("state", "left"), ("turns", "right"), ("best", "right"))
     for row in rows:
         state = Text(row.state.replace("_", " "), style=STATE_COLOURS.get(row.state, "yellow"))
-        best = f"{row.best:.2f}×" if row.best is not None else ""
+        best = f"{row.best:.2f}×" if row.best is not None else "–"
         table.add_row(row.id, row.created[:16].replace("T", " "), state, str(row.num_turns), best)
     return table
 
@@ -86,7 +86,7 @@ def replay_line(row: ReplayRow) -> Text:
 
 
 def _verdict(outcome: Outcome, comparison: Comparison | None) -> str:
-    return f"{OUTCOME_WORDS[outcome]}{f' {plus_minus(comparison)}' if comparison else ''}"
+    return f"{OUTCOME_WORDS[outcome]}{f' {plus_minus_word(comparison)}' if comparison else ''}"
 
 
 def _table(*columns: tuple[str, str]) -> Table:

@@ -1,7 +1,7 @@
 """Where text goes: results to stdout, talk to stderr; colour only where a terminal wants it.
 
-rich reads `NO_COLOR`, `FORCE_COLOR`, `TERM` and `COLUMNS` by itself. `Screen` adds the two choices that are
-ours: how talkative to be, and no colour and no live view off-terminal.
+rich reads `NO_COLOR`, `FORCE_COLOR`, `TERM` and `COLUMNS` by itself. `Screen` adds the choices that are ours: how
+talkative to be, and off-terminal no colour, no live view and no line that is broken: a program reads there.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rich.console import Console, RenderableType
+from rich.text import Text
 
 QUIET, NORMAL, VERBOSE = -1, 0, 1
+UNBROKEN_COLUMNS = 100_000
+"""The width where no person looks: more than any line has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +39,27 @@ class Screen:
 
 
 def _print(console: Console, thing: RenderableType) -> None:
-    """On a terminal as rich does it; elsewhere without the blanks with which it fills lines."""
+    """On a terminal as rich does it; elsewhere text as it is, and the rest without the blanks that fill lines."""
+    thing = Text(thing) if isinstance(thing, str) else thing
     if console.is_terminal:
         console.print(thing, highlight=False)
         return
-    with console.capture() as capture:
-        console.print(thing, highlight=False, soft_wrap=isinstance(thing, str))
-    console.file.write("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))
+    console.file.write(f"{thing.plain}\n" if isinstance(thing, Text) else _filled_by_none(console, thing))
     console.file.flush()
+
+
+def _filled_by_none(console: Console, thing: RenderableType) -> str:
+    with console.capture() as capture:
+        console.print(thing, highlight=False)
+    return "".join(line.rstrip() + "\n" for line in capture.get().splitlines())
 
 
 def open_screen(*, quiet: bool, verbose: bool) -> Screen:
     """Consoles on the real stdout and stderr. Asking for both keeps the quieter."""
     level = QUIET if quiet else VERBOSE if verbose else NORMAL
-    return Screen(results=Console(), talk=Console(stderr=True), level=level)
+    return Screen(results=_console(stderr=False), talk=_console(stderr=True), level=level)
+
+
+def _console(*, stderr: bool) -> Console:
+    console = Console(stderr=stderr)
+    return console if console.file.isatty() else Console(stderr=stderr, width=UNBROKEN_COLUMNS)

@@ -24,6 +24,8 @@ class Point:
     y: float | None
     title: str
     is_winner: bool = False
+    is_gain: bool = True
+    """Whether it is a speedup beyond the noise; what is correct but none is drawn as a ring."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,8 @@ def _speed_line(line: Sequence[Point], x: Scale, y: Scale, colour: int, foot: fl
         if point.y is None:
             marks.append(f'<text class="cross" x="{x(point.x):.1f}" y="{foot:.1f}">×{title}</text>')
         else:
-            kind, size = ("winner", 6) if point.is_winner else (f"dot c{colour}", 3.5)
+            filled = f"dot c{colour}" if point.is_gain else f"ring c{colour}"
+            kind, size = ("winner", 6) if point.is_winner else (filled, 3.5)
             marks.append(
                 f'<circle class="{kind}" cx="{x(point.x):.1f}" cy="{y(point.y):.1f}" r="{size}">{title}</circle>'
             )

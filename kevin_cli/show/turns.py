@@ -48,15 +48,20 @@ def selection_line(event: Event) -> str:
     return f"kept trajectories {kept}" + (f"; copies: {copies}" if copies else "")
 
 
-def turn_change(trajectory: Trajectory, index: int) -> RenderableType:
+def turn_change(trajectory: Trajectory, index: int, *, max_lines: int | None) -> RenderableType:
     """What a turn changed against the last turn before it that had a program."""
     turn = trajectory.turns[index]
     assert turn.candidate is not None
     before = earlier_program(trajectory.turns, index)
     if before is None or before.candidate is None:
-        return kernel_change(None, turn.candidate.source, ("", ""))
+        return kernel_change(None, turn.candidate.source, ("", ""), max_lines=max_lines)
     names = (f"turn {before.index + 1}", f"turn {turn.index + 1}")
-    return kernel_change(before.candidate.source, turn.candidate.source, names)
+    return kernel_change(before.candidate.source, turn.candidate.source, names, max_lines=max_lines)
+
+
+def indented(thing: RenderableType) -> RenderableType:
+    """Below the line of its turn, with a line between it and the next."""
+    return Padding(thing, (0, 0, 1, 5), expand=False)
 
 
 def earlier_program(turns: Iterable[Turn], index: int) -> Turn | None:
@@ -70,7 +75,7 @@ def turn_block(trajectory: Trajectory, index: int, baseline: BaselineChoice, *, 
     turn = trajectory.turns[index]
     parts: list[RenderableType] = [turn_line(trajectory.index, turn, baseline)]
     if log and turn.verdict.log:
-        parts.append(Padding(Text(turn.verdict.log.rstrip(), style="dim"), (0, 0, 0, 5)))
+        parts.append(Padding(Text(turn.verdict.log.rstrip(), style="dim"), (0, 0, 0, 5), expand=False))
     if turn.candidate is not None:
-        parts.append(Padding(turn_change(trajectory, index), (0, 0, 1, 5)))
+        parts.append(indented(turn_change(trajectory, index, max_lines=None)))
     return Group(*parts)

@@ -6,6 +6,7 @@ figure behind ± is the longer arm of the 95 % interval; the interval itself is 
 
 from __future__ import annotations
 
+from kevin_cli.refine.result import speed_word
 from kevin_cli.types import Comparison, Outcome, Timing
 
 OUTCOME_WORDS = {
@@ -47,13 +48,6 @@ def is_decided(comparison: Comparison) -> bool:
     return comparison.is_faster or comparison.is_slower
 
 
-def speed_word(comparison: Comparison) -> str:
-    """`faster`, `slower` or `no difference`."""
-    if comparison.is_faster:
-        return "faster"
-    return "slower" if comparison.is_slower else "no difference"
-
-
 def speed_text(comparison: Comparison) -> str:
     """`1.83 ± 0.04 times faster than eager`, `1.25 ± 0.02 times slower than eager`, `no difference from …`."""
     baseline = BASELINE_NAMES.get(comparison.baseline, comparison.baseline)
@@ -74,6 +68,11 @@ BASELINE_NAMES = {
 
 WIDE = 0.25
 """From this share of the median on an interval is shown by its ends: ± would suggest that it is even."""
+
+
+def plus_minus_word(comparison: Comparison) -> str:
+    """`1.83 ± 0.04`, and of what is no speedup also what it is: `1.02 ± 0.05, no difference`."""
+    return plus_minus(comparison) + ("" if comparison.is_faster else f", {speed_word(comparison)}")
 
 
 def plus_minus(comparison: Comparison, *, inverse: bool = False) -> str:

@@ -29,6 +29,7 @@ from kevin_cli.types import Target
 
 MAX_SOURCE_BYTES = 8 << 20
 FORM_HINT = "a task is a Python file with `class Model(nn.Module)` and `get_inputs()`"
+INPUTS_HINT = "write --inputs file.py:make_inputs, a function that returns the list of forward's arguments"
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "pytorch_model.bin")
 WEIGHT_SUFFIXES = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".onnx")
 
@@ -93,9 +94,20 @@ def _inputs_file(text: str) -> str:
     left, colon, right = text.rpartition(":")
     file, name = (Path(left), right) if colon and not Path(text).exists() else (Path(text), "get_inputs")
     if not name.isidentifier():
-        raise UsageError(f"{name!r} is not a function's name", "write --inputs file.py:make_inputs")
-    _read(file.expanduser())
+        raise UsageError(f"{name!r} is not a function's name", INPUTS_HINT)
+    source = _read(file.expanduser(), INPUTS_HINT)
+    _refuse_missing_factory(file, name, source)
     return f"{file.expanduser().resolve()}:{name}"
+
+
+def _refuse_missing_factory(file: Path, name: str, source: str) -> None:
+    try:
+        names = _names(ast.parse(source))
+    except (SyntaxError, ValueError, RecursionError):
+        return  # the interpreter that the module needs may read it
+    if name not in names.bound and not names.has_star:
+        close = difflib.get_close_matches(name, names.bound, n=1, cutoff=0.5)
+        raise TaskError(f"{file} has no {name}()", f"did you mean {file}:{close[0]}?" if close else INPUTS_HINT)
 
 
 def find_python(text: str | None) -> str:
@@ -143,49 +155,49 @@ def _is_dotted(text: str) -> bool:
     return all(part.isidentifier() for part in text.split("."))
 
 
-def _read(file: Path) -> str:
-    """The text of a regular, readable, non-empty Python source file."""
+def _read(file: Path, form: str = FORM_HINT) -> str:
+    """The text of a regular, readable, non-empty Python source file. `form`: the hint that says what is wanted."""
     try:
         status = file.stat()
         if stat.S_ISDIR(status.st_mode):
-            raise _directory_fault(file)
+            raise _directory_fault(file, form)
         if not stat.S_ISREG(status.st_mode):
-            raise TaskError(f"{file} is not a regular file", FORM_HINT)
+            raise TaskError(f"{file} is not a regular file", form)
         if file.suffix in WEIGHT_SUFFIXES or status.st_size > MAX_SOURCE_BYTES:
-            raise _binary_fault(file)
+            raise _binary_fault(file, form)
         data = file.read_bytes()
     except FileNotFoundError as error:
-        raise TaskError(f"there is no file {file}", _missing_hint(file)) from error
+        raise TaskError(f"there is no file {file}", _missing_hint(file, form)) from error
     except OSError as error:
         raise TaskError(f"can't read {file}: {error.strerror}", "check its path and permissions") from error
-    return _decode(file, data)
+    return _decode(file, data, form)
 
 
-def _decode(file: Path, data: bytes) -> str:
+def _decode(file: Path, data: bytes, form: str) -> str:
     if b"\0" in data:
-        raise _binary_fault(file)
+        raise _binary_fault(file, form)
     try:
         encoding, _ = tokenize.detect_encoding(BytesIO(data).readline)
         text = data.decode(encoding)
     except (UnicodeDecodeError, SyntaxError) as error:
-        raise _binary_fault(file) from error
+        raise _binary_fault(file, form) from error
     if not text.strip():
-        raise TaskError(f"{file} is empty", FORM_HINT)
+        raise TaskError(f"{file} is empty", form)
     return text
 
 
-def _missing_hint(file: Path) -> str:
+def _missing_hint(file: Path, form: str) -> str:
     folder = file.parent
     if not folder.is_dir():
         return f"the folder {folder} does not exist either"
     stems = [entry.stem for entry in folder.iterdir() if entry.suffix == ".py"]
     close = difflib.get_close_matches(file.stem, stems, n=1, cutoff=0.6)
-    return f"did you mean {folder / close[0]}.py?" if close else FORM_HINT
+    return f"did you mean {folder / close[0]}.py?" if close else form
 
 
-def _directory_fault(folder: Path) -> TaskError:
+def _directory_fault(folder: Path, form: str) -> TaskError:
     """A folder is never a task, but mostly it is clear what was meant."""
-    if any((folder / name).exists() for name in MODEL_FILES):
+    if form is FORM_HINT and any((folder / name).exists() for name in MODEL_FILES):
         return TaskError(
             f"{folder} is a directory with a language model, not a module to make faster",
             f"to let it propose kernels: kevin optimize model.py --model {folder}",
@@ -195,13 +207,13 @@ def _directory_fault(folder: Path) -> TaskError:
     if len(likely) == 1:
         return TaskError(f"{folder} is a directory", f"did you mean {likely[0]}?")
     names = ", ".join(file.name for file in files[:5])
-    return TaskError(f"{folder} is a directory", f"name one of its files: {names}" if names else FORM_HINT)
+    return TaskError(f"{folder} is a directory", f"name one of its files: {names}" if names else form)
 
 
-def _binary_fault(file: Path) -> TaskError:
+def _binary_fault(file: Path, form: str) -> TaskError:
     if file.suffix in WEIGHT_SUFFIXES:
-        return TaskError(f"{file} holds weights, not Python source", FORM_HINT)
-    return TaskError(f"{file} is not Python source (it is binary)", FORM_HINT)
+        return TaskError(f"{file} holds weights, not Python source", form)
+    return TaskError(f"{file} is not Python source (it is binary)", form)
 
 
 def _syntax_fault(file: Path, error: Exception) -> TaskError:

@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from kevin_cli.commands.options import Flags, Formats, Judging, Proposing, Run, Searching, Talking, Where, takes
+from kevin_cli.commands.options import (
+    Flags,
+    Formats,
+    Judging,
+    ListFormats,
+    Proposing,
+    Run,
+    Searching,
+    Talking,
+    Where,
+    takes,
+)
 from kevin_cli.commands.verbs import show as show_verb
 
 group = typer.Typer(help="Recorded runs: list, show, diff, resume, replay, scaling, prune.", no_args_is_help=True)
@@ -15,7 +26,7 @@ Place = Annotated[str, typer.Argument(help="A run (its best program) or a turn o
 
 
 @group.command("list")
-@takes(Formats, Talking)
+@takes(ListFormats, Talking)
 def list_runs(*, flags: Flags) -> int:
     """What is recorded, the newest first."""
     from kevin_cli.commands import runs

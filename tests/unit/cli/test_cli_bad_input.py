@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_samples import Kevin
+from cli_samples import KEVIN, Kevin, environment
 
 MODULE = """import torch
 from torch import nn
@@ -180,3 +181,48 @@ def test_a_candidate_that_is_missing(kevin: Kevin, tmp_path: Path) -> None:
 def test_a_run_that_is_not_recorded(kevin: Kevin) -> None:
     assert "no run" in said(kevin("show"), 2)
     assert "no run" in said(kevin("show", "yesterday"), 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("tool = 3\n", "tool in"), ("[tool]\nkevin = 3\n", "tool.kevin in"), ("tool.kevin = []\n", "tool.kevin in")],
+)
+def test_a_table_in_pyproject_that_is_none(kevin: Kevin, tmp_path: Path, text: str, words: str) -> None:
+    write(tmp_path / "pyproject.toml", text)
+    line = said(kevin("config", "show"), 2)
+    assert words in line
+    assert "is no table" in line
+
+
+def test_where_the_inputs_come_from(kevin: Kevin, tmp_path: Path) -> None:
+    write(tmp_path / "model.py", MODULE)
+    for inputs, words in [("nosuch.py", "no file nosuch.py"), ("model.py:nosuch", "no nosuch()"), (".", "directory")]:
+        done = kevin("optimize", "model.py", "--inputs", inputs)
+        assert words in said(done, 2)
+        assert "class Model" not in done.stderr, "the hint is about inputs, not about tasks"
+
+
+def test_a_list_of_runs_is_no_test(kevin: Kevin) -> None:
+    line = said(kevin("runs", "list", "--output-format", "junit"), 2)
+    assert "'junit' is not one of 'text', 'json', 'jsonl'" in line
+    assert "Value error" not in line
+    assert "junit" not in kevin("runs", "list", "--help").stdout
+
+
+# --- where the output goes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", [["--help"], ["config", "show"], ["config", "show", "--json"]])
+def test_an_output_without_room_and_one_that_nobody_reads(tmp_path: Path, verb: list[str]) -> None:
+    def to(stdout: object) -> subprocess.CompletedProcess[str]:
+        command, env = [str(KEVIN), *verb], environment(tmp_path)
+        return subprocess.run(command, cwd=tmp_path, env=env, stdout=stdout, stderr=subprocess.PIPE, text=True)  # type: ignore[call-overload,no-any-return]
+
+    with open("/dev/full", "w") as full:
+        done = to(full)
+    assert (done.returncode, "No space left" in done.stderr, "Traceback" in done.stderr) == (3, True, False)
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = to(writer)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")

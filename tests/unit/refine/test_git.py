@@ -216,3 +216,21 @@ def test_a_branch_that_is_in_the_way_ends_the_commits_not_the_run(repository: Pa
     assert run.ending is not None
     (warning,) = warnings
     assert warning.startswith(f"git: no more commits on kevin/{run.id}: ")
+
+
+def test_what_may_be_noise_is_told_as_no_difference(repository: Path, tmp_path: Path) -> None:
+    """In subjects, in trailers and of the best so far."""
+    task = task_in(repository)
+    settings = RunSettings(style=Style.GENERAL, num_turns=1, num_trajectories=2, baseline="eager")
+    journal = open_run(task, policy="scripted", settings=settings, root=tmp_path / "runs")
+    journal.record(0, samples.turn(0, samples.correct(1.03)))
+    journal.record(1, samples.turn(0, samples.correct(0.5)))
+    branch = start_branch(journal.folder, task)
+    assert branch is not None
+    with Follower(journal.folder, branch, print):
+        pass
+    story = git(repository, "log", "--format=%s%n%b", branch.name)
+    assert "1.1 correct, no difference from eager (1.03 ×)" in story
+    assert "2.1 correct, slower: 0.50 × eager" in story
+    assert "Kevin-Speedup: 1.030 [1.009, 1.051] against eager, no difference" in story
+    assert "none faster yet" in story

@@ -9,13 +9,28 @@ from pathlib import Path
 import pytest
 import refine_samples as samples
 
-from kevin_cli.errors import InfraError, NothingToOptimizeError
+from kevin_cli.commands.optimize import refuse_silent
+from kevin_cli.errors import EndpointError, InfraError, MachineError, NothingToOptimizeError
 from kevin_cli.policies.scripted import ScriptedPolicy
 from kevin_cli.refine.journal import load_run, open_run
 from kevin_cli.refine.result import Place, RunResult
 from kevin_cli.refine.run import optimize
 from kevin_cli.refine.settings import RunSettings
-from kevin_cli.types import Candidate, Event, Outcome, Stage, StageWatch, Style, Task, Verdict
+from kevin_cli.settings import Settings
+from kevin_cli.types import (
+    Candidate,
+    Completion,
+    Event,
+    Limits,
+    Message,
+    Outcome,
+    Stage,
+    StageWatch,
+    Style,
+    Task,
+    Trajectory,
+    Verdict,
+)
 
 
 def settings(**fields: object) -> RunSettings:
@@ -222,3 +237,38 @@ def test_a_candidate_that_failed_never_wins() -> None:
     judge = samples.MarkedJudge({"a": Verdict(outcome=Outcome.TAMPERED, detail="redzone")})
     result = run(script("a"), judge, settings(num_turns=1))
     assert (result.ending.outcome, result.ending.winner) == ("no_gain", None)
+
+
+class Rubbish:
+    """An endpoint that answers, and never with a completion."""
+
+    name = "http rubbish"
+
+    def __init__(self, *, is_asked: bool = True) -> None:
+        self._messages = (Message("user", "faster, please"),) if is_asked else ()
+
+    async def propose(self, trajectory: Trajectory, limits: Limits) -> Completion:
+        words = "the server answered something that is not JSON: 'hello'"
+        return Completion(text="", finish_reason="error", model="m", messages=self._messages, error=words)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def run_of(policy: Rubbish) -> RunResult:
+    return asyncio.run(optimize(samples.task(), policy, samples.MarkedJudge({}), settings(num_turns=4)))
+
+
+def test_an_endpoint_that_answers_rubbish_is_no_search_without_gain() -> None:
+    result = run_of(Rubbish())
+    assert "the model gave no answer that could be used: the server answered" in result.ending.note
+    with pytest.raises(EndpointError, match=r"rubbish\.example/v1 gave no answer that could be used: .*not JSON"):
+        refuse_silent(Settings(endpoint="http://rubbish.example/v1"), result)
+    with pytest.raises(MachineError):
+        refuse_silent(Settings(), result)
+
+
+def test_a_proposer_with_nothing_to_propose_has_answered() -> None:
+    result = run_of(Rubbish(is_asked=False))
+    assert result.ending.outcome == "no_gain"
+    refuse_silent(Settings(), result)

@@ -51,3 +51,10 @@ def test_tasks_are_put_together_by_their_geometric_mean() -> None:
     assert found is not None
     assert found.best == ((pytest.approx(2.0),),)
     assert found.num_runs == 2
+
+
+def test_what_may_be_noise_counts_as_the_module_itself() -> None:
+    """The interval of 1.03 is 1.01 to 1.05 and the noise 0.02: correct, and no difference."""
+    found = scaling([([trajectory(0, 1.03, 1.5)], "eager")])
+    assert found is not None
+    assert found.best == ((1.0, pytest.approx(1.5)),)

@@ -98,3 +98,13 @@ def test_a_wide_interval_is_a_warning() -> None:
     assert timing_finding(eager_against_itself(0.15), DeviceKind.CPU, LIMIT).state == "warn"
     assert timing_finding(eager_against_itself(0.01), DeviceKind.CUDA, LIMIT).state == "ok"
     assert timing_finding(eager_against_itself(0.05), DeviceKind.CUDA, LIMIT).state == "warn"
+
+
+def test_a_limit_that_is_beaten_was_measured_under_load() -> None:
+    assert LIMIT is not None
+    busy = replace(REPORT, roofline=replace(LIMIT, limit_us=1e6))
+    words = "measured under load"
+    for thing in (baselines_table(TASK, busy), verdict_block(VERDICT, busy, "it")):
+        text = text_of(thing)
+        assert words in " ".join(text.split())
+        assert not [line for line in text.splitlines() if "limit" in line and "%" in line]

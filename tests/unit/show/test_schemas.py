@@ -9,6 +9,7 @@ import pytest
 import show_samples as samples
 import test_show_report as reports
 
+from kevin_cli.commands import show
 from kevin_cli.commands.report import Ended, check_object, optimize_object
 from kevin_cli.commands.schemas import FOLDER, CheckObject, OptimizeObject, kinds, names, text_of
 
@@ -30,6 +31,14 @@ def test_what_optimize_prints_fits_its_schema() -> None:
         found = optimize_object(thing)
         adapter.validate_json(json.dumps(found), strict=True)
         assert OptimizeObject.__dataclass_fields__.keys() == found.keys(), "a key is not in the schema"
+
+
+def test_a_killed_run_has_its_turns_and_what_they_cost() -> None:
+    killed = reports.recorded(None)
+    found = optimize_object(show.ended(killed))
+    assert (found["outcome"], found["turns"]) == ("unfinished", len(killed.turns))
+    assert found["turns"] == 9
+    pydantic.TypeAdapter(OptimizeObject).validate_json(json.dumps(found))
 
 
 def fields(ended: Ended) -> dict[str, object]:

@@ -141,3 +141,26 @@ def test_a_plot_of_one_wrong_turn_has_no_line() -> None:
     text = speedups_plot([[report.Point(x=1, y=None, title="1.1: mismatch")]])
     assert "polyline" not in text
     assert len(re.findall('class="cross"', text)) == 1
+
+
+def test_what_may_be_noise_is_told_as_no_difference() -> None:
+    run = recorded(FASTER)
+    turns = (samples.turn(0, samples.correct(1.03, 0.5)), samples.turn(1, samples.correct(1.83, 0.67)))
+    trajectory = replace(run.trajectories[0], turns=turns)
+    settings = replace(run.header.settings, baseline="eager")
+    told = replace(run, trajectories=(trajectory,), header=replace(run.header, settings=settings))
+    assert "| 1.03 ± 0.04, no difference |" in report.markdown(told)
+    page = report.html(told)
+    assert 'class="ring c0"' in page
+    assert page.count('class="what good"') == 1
+
+
+def test_no_time_beats_a_true_limit() -> None:
+    run = recorded(FASTER)
+    assert run.header.report is not None
+    assert run.header.report.roofline is not None
+    busy = replace(run.header.report.roofline, limit_us=400.0)
+    told = replace(run, header=replace(run.header, report=replace(run.header.report, roofline=busy)))
+    text = report.markdown(told)
+    assert "faster than the limit, which was measured under load and is too low" in text
+    assert not [line for line in text.splitlines() if "limit" in line and "%" in line]

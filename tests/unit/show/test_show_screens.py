@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import show_samples as samples
 from rich.console import Group
 
 from kevin_cli.refine.result import Ending, Place, RunResult
-from kevin_cli.show.baselines import baselines_table
+from kevin_cli.show.baselines import baselines_table, task_line
 from kevin_cli.show.final import ending_block, verdict_block
 from kevin_cli.show.findings import Finding, findings_block
 from kevin_cli.show.turns import turn_block
@@ -122,3 +123,15 @@ def test_a_launch_bound_kernel_is_named_and_compared_in_a_graph(same_screen: Sam
         ),
     )
     same_screen("check-gpu", verdict_block(verdict, GPU_REPORT, "the candidate"))
+
+
+@pytest.mark.parametrize(
+    ("name", "submodule", "shown"),
+    [("gelu_tail", "", "gelu_tail("), ("Net", "norms.1", "Net::norms.1("), ("make()", "", "make()(")],
+)
+def test_the_title_has_the_users_own_name(name: str, submodule: str, shown: str) -> None:
+    target = replace(samples.TASK.target, class_name=name, submodule=submodule)
+    task = replace(samples.TASK, target=target, shown_class="GeluTailFunction")
+    text = samples.as_text(task_line(task, ""))
+    assert shown in text
+    assert "Function" not in text
