@@ -14,8 +14,9 @@ from kevin_cli.commands.report import SCHEMA_VERSION, print_object
 from kevin_cli.errors import ExitCode
 from kevin_cli.policies.serving.own import probe_vllm
 from kevin_cli.policies.survey import Found, survey
+from kevin_cli.show.words import CAUTION
 
-COLOURS = {"ready": "green", "loaded": "green", "here": "green", "absent": "dim", "paused": "yellow"}
+COLOURS = {"ready": "green", "loaded": "green", "here": "green", "absent": "dim", "paused": CAUTION}
 """Everything else is red."""
 
 

@@ -17,6 +17,7 @@ from kevin_cli.show.baselines import baselines_table, task_line
 from kevin_cli.show.final import ending_block
 from kevin_cli.show.screen import Screen
 from kevin_cli.show.turns import turn_block
+from kevin_cli.show.words import CAUTION
 
 UNFINISHED = "unfinished"
 
@@ -41,7 +42,7 @@ def _replay(recorded: RecordedRun, screen: Screen) -> None:
             screen.result(turn_block(trajectory, index, header.settings.baseline, log=True))
     result = recorded.result
     if result is None:
-        screen.result(Text(_unfinished(recorded), style="bold yellow"))
+        screen.result(Text(_unfinished(recorded), style=f"bold {CAUTION}"))
         return
     class_name = header.task.class_name
     screen.result(ending_block(result, header.report, class_name=class_name, run=recorded.folder, output=None))

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kevin_cli.show.words import BASELINE_NAMES, time_text
+from kevin_cli.show.words import BASELINE_NAMES, CAUTION, time_text
 from kevin_cli.types import Conditions, Roofline, Target, Task, TaskReport, TensorSpec
 
 
@@ -125,4 +125,4 @@ def percent_text(share: float) -> str:
 
 def weak_check_line(why: str) -> Text:
     """A task that cannot tell right from wrong is said plainly, with the result as well."""
-    return Text(f"weak check: this task cannot tell right from wrong: {why}", style="bold yellow")
+    return Text(f"weak check: this task cannot tell right from wrong: {why}", style=f"bold {CAUTION}")

@@ -12,7 +12,7 @@ from rich.text import Text
 from kevin_cli.refine.bench_rows import NO_CANDIDATE, NOT_LOADED, NOTHING_TO_OPTIMIZE, Row, Summary
 from kevin_cli.refine.result import speed_word
 from kevin_cli.show.baselines import percent_text
-from kevin_cli.show.words import OUTCOME_WORDS, colour_of, plus_minus, speed_text, time_text
+from kevin_cli.show.words import CAUTION, OUTCOME_WORDS, colour_of, plus_minus, speed_text, time_text
 from kevin_cli.types import Comparison, Outcome
 
 WORDS = {
@@ -21,7 +21,7 @@ WORDS = {
     NOTHING_TO_OPTIMIZE: "no compute",
     NO_CANDIDATE: "no candidate",
 }
-SPEED_COLOURS = {"faster": "green", "slower": "red", "no difference": "yellow"}
+SPEED_COLOURS = {"faster": "green", "slower": "red", "no difference": CAUTION}
 TASK_WIDTH = 24
 
 
@@ -71,7 +71,7 @@ def _speed(comparison: Comparison | None) -> Text:
 
 
 def _colour(row: Row) -> str:
-    return colour_of(Outcome(row.outcome)) if row.outcome in set(Outcome) else "yellow"
+    return colour_of(Outcome(row.outcome)) if row.outcome in set(Outcome) else CAUTION
 
 
 def _reasons(rows: Sequence[Row]) -> list[RenderableType]:

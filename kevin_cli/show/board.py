@@ -18,7 +18,7 @@ from kevin_cli.refine.search import fastest
 from kevin_cli.refine.settings import RunSettings
 from kevin_cli.show.baselines import reached_text
 from kevin_cli.show.turns import label
-from kevin_cli.show.words import seconds_text
+from kevin_cli.show.words import CAUTION, seconds_text
 from kevin_cli.types import Event, Outcome, Stage, Trajectory, Turn, Writing
 
 CELL_WIDTH = 7
@@ -193,7 +193,7 @@ def _cell(view: View, index: int, turn: Turn, *, is_shared: bool) -> Text:
     comparison = speed(turn.verdict, view.settings.baseline)
     if comparison is None:
         return Text(f"{SHORT.get(turn.verdict.outcome, '?'):>{CELL_WIDTH}}", style="dim" if is_shared else "red")
-    style = "green" if comparison.is_faster else "red" if comparison.is_slower else "yellow"
+    style = "green" if comparison.is_faster else "red" if comparison.is_slower else CAUTION
     style = "bold reverse green" if view.best == (index, turn.index) else "dim" if is_shared else style
     return Text(f"{'':{CELL_WIDTH - 6}}").append(f"{comparison.median:5.2f}×", style=style)
 

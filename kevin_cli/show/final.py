@@ -12,6 +12,7 @@ from kevin_cli.show.baselines import conditions_lines, is_shown, reached_text, w
 from kevin_cli.show.turns import label
 from kevin_cli.show.words import (
     BASELINE_NAMES,
+    CAUTION,
     OUTCOME_WORDS,
     colour_of,
     is_decided,
@@ -32,7 +33,7 @@ ENDINGS = {
 
 def comparison_line(comparison: Comparison) -> Text:
     """The sentence, coloured by its word, and below it the times, the interval and the noise floor."""
-    colour = "green" if comparison.is_faster else "red" if comparison.is_slower else "yellow"
+    colour = "green" if comparison.is_faster else "red" if comparison.is_slower else CAUTION
     style = f"bold {colour}" if is_decided(comparison) else colour
     times = f"{time_text(comparison.candidate_timing.median_us)}, was {time_text(comparison.baseline_timing.median_us)}"
     interval = f"95 %: {comparison.low:.2f} … {comparison.high:.2f}, noise {comparison.noise_floor * 100:.1f} %"
@@ -44,7 +45,7 @@ def device_time_lines(verdict: Verdict) -> list[RenderableType]:
     lines: list[RenderableType] = []
     if bound := verdict.launch_bound:
         call, device = map(time_text, bound)
-        lines.append(Text(f"  launch-bound: of {call} a call the device works {device}", style="yellow"))
+        lines.append(Text(f"  launch-bound: of {call} a call the device works {device}", style=CAUTION))
     if verdict.in_graph:
         lines.append(Text("  in a CUDA graph, without launches:", style="dim"))
         lines += [_in_graph_line(comparison) for comparison in verdict.in_graph]
@@ -129,7 +130,7 @@ def ending_block(
 def _outcome_line(result: RunResult) -> Text:
     ending, count = result.ending, result.num_turns
     against = "eager" if ending.baseline == "eager" else "the fastest baseline"
-    style = "bold green" if ending.outcome == "faster" else "bold yellow"
+    style = "bold green" if ending.outcome == "faster" else f"bold {CAUTION}"
     tail = f"; {count} turn{'' if count == 1 else 's'} in {seconds_text(ending.wall_s)}"
     note = f"\n  {ending.note}" if ending.note else ""
     return Text.assemble((ENDINGS[ending.outcome].format(against), style), tail, note)

@@ -9,8 +9,10 @@ from typing import Literal
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from kevin_cli.show.words import CAUTION
+
 State = Literal["ok", "warn", "missing"]
-COLOURS: dict[State, str] = {"ok": "green", "warn": "yellow", "missing": "red"}
+COLOURS: dict[State, str] = {"ok": "green", "warn": CAUTION, "missing": "red"}
 
 
 @dataclass(frozen=True, slots=True)

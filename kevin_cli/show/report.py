@@ -14,7 +14,7 @@ from typing import Any
 from kevin_cli.refine.journal import RecordedRun
 from kevin_cli.refine.result import Place, find_turn, speed
 from kevin_cli.refine.untrusted import clean, fence_for
-from kevin_cli.show.baselines import limit_text, reached_text, spec_text, target_text
+from kevin_cli.show.baselines import conditions_lines, limit_text, reached_text, spec_text, target_text
 from kevin_cli.show.diff import diff_text
 from kevin_cli.show.final import ENDINGS
 from kevin_cli.show.svg import Point, bars_plot, roofline_plot, samples_plot, speedups_plot
@@ -86,6 +86,7 @@ def _words(run: RecordedRun) -> dict[str, Any]:
         "winner": _winner(run),
         "checks": _checks(final),
         "verification": _verification(final),
+        "seeds": ", ".join(map(str, final.seeds)) if final else "",
         "environment": _environment_rows(run),
     }
 
@@ -186,11 +187,11 @@ def _verification(final: Verdict | None) -> list[str]:
         return ["the winner was not judged again, so nothing is claimed"]
     lines = [
         f"{OUTCOME_WORDS[final.outcome]}: {final.detail}",
-        f"{len(final.seeds)} secret seeds, published afterwards: {', '.join(map(str, final.seeds))}",
+        f"{len(final.seeds)} secret seeds, drawn after the kernel was loaded and published afterwards",
         f"compared with {final.reference_precision or 'float64'}, rules: {final.rules.value}",
         f"isolation: {final.isolation.value}",
     ]
-    return lines
+    return [*lines, *(line.strip() for line in conditions_lines(final.conditions))]
 
 
 def _environment_rows(run: RecordedRun) -> list[tuple[str, str]]:

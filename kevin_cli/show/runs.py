@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kevin_cli.refine.scaling import Scaling
-from kevin_cli.show.words import OUTCOME_WORDS, colour_of, plus_minus_word
+from kevin_cli.show.words import CAUTION, OUTCOME_WORDS, colour_of, plus_minus_word
 from kevin_cli.types import Comparison, Outcome
 
 STATE_COLOURS = {"faster": "green", "going on": "cyan"}
@@ -52,7 +52,7 @@ def runs_table(rows: Sequence[RunRow]) -> RenderableType:
     """The newest first."""
     table = _table(("run", "left"), ("began", "left"), ("state", "left"), ("turns", "right"), ("best", "right"))
     for row in rows:
-        state = Text(row.state.replace("_", " "), style=STATE_COLOURS.get(row.state, "yellow"))
+        state = Text(row.state.replace("_", " "), style=STATE_COLOURS.get(row.state, CAUTION))
         best = f"{row.best:.2f}×" if row.best is not None else "–"
         table.add_row(row.id, row.created[:16].replace("T", " "), state, str(row.num_turns), best)
     return table

@@ -20,6 +20,8 @@ OUTCOME_WORDS = {
     Outcome.CORRECT: "correct",
     Outcome.INFRA: "fault of ours",
 }
+CAUTION = "dark_orange3"
+"""For what is neither good nor bad; yellow can't be read on a light background."""
 OUTCOME_COLOURS = {Outcome.CORRECT: "green", Outcome.TAMPERED: "bold red", Outcome.INFRA: "magenta"}
 """Everything else is red: the candidate's own failure."""
 
