@@ -140,4 +140,5 @@ def _best_line(ending: Ending, run: Path) -> Text:
     assert ending.winner is not None
     place = ending.winner
     path = run / "sources" / f"t{place.trajectory:02d}-n{place.turn:02d}.py"
-    return Text(f"the best so far, turn {label(place.trajectory, place.turn)}:\n  {path}")
+    what = "the winner" if ending.outcome == "faster" else "the best so far"
+    return Text(f"{what}, turn {label(place.trajectory, place.turn)}:\n  {path}")

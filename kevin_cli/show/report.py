@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kevin_cli.refine.journal import RecordedRun
-from kevin_cli.refine.result import Place, find_turn, speed
+from kevin_cli.refine.result import Place, find_turn, speed, speed_word
 from kevin_cli.refine.untrusted import clean, fence_for
 from kevin_cli.show.baselines import conditions_lines, limit_text, reached_text, spec_text, target_text
 from kevin_cli.show.diff import diff_text
@@ -95,7 +95,7 @@ def _comparisons(final: Verdict | None) -> list[dict[str, str]]:
     return [
         {
             "baseline": BASELINE_NAMES.get(c.baseline, c.baseline),
-            "speedup": plus_minus_word(c),
+            "speedup": f"{c.median:.2f}" + ("" if c.is_faster else f", {speed_word(c)}"),
             "interval": f"{c.low:.3f} … {c.high:.3f}",
             "noise": f"{c.noise_floor * 100:.1f} %",
             "before": time_text(c.baseline_timing.median_us),
