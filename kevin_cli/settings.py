@@ -26,7 +26,7 @@ from pydantic_settings import (
 )
 
 from kevin_cli.errors import UsageError, fault_text
-from kevin_cli.types import Isolation, Rules
+from kevin_cli.types import Isolation, Nans, Rules
 
 PREFIX = "KEVIN_"
 
@@ -78,6 +78,10 @@ class Settings(BaseSettings):
     """How plain weights are quantised on loading by a server that kevin starts: `fp8`, `bitsandbytes`."""
     rules: Rules | None = None
     """`None`: `kernels` with a model trained on Kevin's protocol, `library` otherwise."""
+    nans: Nans = Nans.PROPAGATE
+    """Whether NaN and infinities in inputs must come out as the module's."""
+    sanitize: bool = False
+    """Whether compute-sanitizer looks at the kernel that is judged for good (CUDA)."""
     baseline: Literal["fastest", "eager"] = "fastest"
     out: Path = Path(".")
     """The folder in which `<name>_kevin/` is written."""

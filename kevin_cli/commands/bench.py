@@ -117,6 +117,7 @@ async def _run(order: Order, tasks: Sequence[BenchTask], rows: Rows, candidates:
         versions=versions_of(target.python),
         rules=(settings.rules or Rules.LIBRARY).value,
         baseline=settings.baseline,
+        nans=settings.nans.value,
     )
     if candidates is not None:
         async with _plan(

@@ -17,7 +17,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from kevin_cli.types import Isolation, Rules
+from kevin_cli.types import Isolation, Nans, Rules
 
 Flags = dict[str, Any]
 Verb = Callable[..., int]
@@ -88,6 +88,12 @@ class Judging:
 
     rules: Annotated[
         Rules | None, typer.Option(help="kernels: own kernels only. library: cuBLAS and ATen allowed.")
+    ] = None
+    nans: Annotated[
+        Nans | None, typer.Option(help="propagate: NaN and infinities come out as the module's. ignore: a note.")
+    ] = None
+    sanitize: Annotated[
+        bool | None, typer.Option("--sanitize", help="Run the kernel under compute-sanitizer as well (CUDA).")
     ] = None
     baseline: Annotated[
         BaselineChoice | None, typer.Option(help="What 'faster' means: than the fastest, or than eager.")

@@ -87,6 +87,8 @@ def check_object(task: Task, verdict: Verdict, report: TaskReport, baseline: str
         "baseline": baseline,
         "isolation": verdict.isolation.value,
         "rules": verdict.rules.value,
+        "nans": verdict.nans.value if verdict.nans else None,
+        "sanitized": [asdict(one) for one in verdict.sanitized],
         "weak_check": verdict.weak_check or None,
         "notes": list(verdict.notes),
     }

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kevin_cli.errors import ExitCode, UsageError
+from kevin_cli.types import SanitizerCheck
 
 FOLDER = Path(__file__).parents[1] / "show" / "schemas"
 BASE = "https://json-schema.org/draft/2020-12/schema"
@@ -91,6 +92,10 @@ class CheckObject:
     baseline: str
     isolation: str
     rules: str
+    nans: str | None
+    """`propagate` or `ignore`; null: the candidate was given none."""
+    sanitized: list[SanitizerCheck]
+    """What each tool of compute-sanitizer said, where it was asked for."""
     weak_check: str | None
     notes: list[str]
     """What the judge saw that is no fault."""

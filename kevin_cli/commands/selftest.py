@@ -93,7 +93,6 @@ def _judge_settings(settings: Any, python: str, device: DeviceKind) -> JudgeSett
         isolation_minimum=settings.isolation,
         compiled_baseline=False,
         timing_budget_s=TIMING_BUDGET_S,
-        nans_must_pass=True,
     )
 
 

@@ -151,6 +151,8 @@ def judge_settings(
         python=target.python,
         cache=settings.cache.absolute(),
         isolation_minimum=settings.isolation,
+        nans=settings.nans,
+        sanitize=settings.sanitize,
         pause=pause,
         compiled_baseline=compiled,
         hidden=(settings.runs.absolute(), captures_folder(settings)),

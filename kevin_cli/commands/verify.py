@@ -22,7 +22,7 @@ from kevin_cli.commands.session import Order
 from kevin_cli.errors import ExitCode, InfraError, NothingToOptimizeError, TaskError, UsageError
 from kevin_cli.package.read import Package, changed_files, differences, read_package, unpack
 from kevin_cli.tasks.target import find_python
-from kevin_cli.types import Comparison, Outcome, Target, Task, TaskReport, Verdict
+from kevin_cli.types import Comparison, Nans, Outcome, Target, Task, TaskReport, Verdict
 
 NAMES = ("content", "contract", "weak_check", "correct", "speed")
 WORDS = {True: "holds", False: "no longer holds", None: "not checked"}
@@ -77,7 +77,9 @@ async def _verify(order: Order, package: Package, target: Target) -> Found:
     if changed := changed_files(package):
         return _ended("content", "; ".join(changed))
     content = Part(name="content", holds=True, detail="every file is what was written")
-    settings = order.settings.model_copy(update={"device": package.contract.device.value})
+    # A package that does not claim to pass NaN on is not held to it.
+    nans = order.settings.nans if package.verdict.nans is Nans.PROPAGATE else Nans.IGNORE
+    settings = order.settings.model_copy(update={"device": package.contract.device.value, "nans": nans})
     device = sessions.find_device(settings, target, order.screen)
     rules = package.verdict.rules
     async with sessions.open_judge(settings, target, device, rules, compiled=_needs_compiler(order, package)) as judge:

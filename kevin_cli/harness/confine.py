@@ -4,7 +4,8 @@
 
 It restricts itself and becomes PROGRAM; nothing that PROGRAM starts gets out again. ORDER is JSON: `way` is
 `bubblewrap` (PROGRAM is bwrap, which gets the filter as a descriptor), `landlock` (files and network are
-restricted here) or `process`; `readable` and `writable` are folders, `gpu` says whether device nodes are needed.
+restricted here) or `process`; `readable` and `writable` are folders, `gpu` says whether device nodes are needed,
+`debugged` whether a tool watches the program (inside bubblewrap only).
 
 Runs in the controller's interpreter before anything of a candidate is there. Standard library only. Structures
 and numbers are those of linux/landlock.h, linux/seccomp.h and linux/filter.h.
@@ -63,6 +64,9 @@ CLONE3 = 435
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 ALLOWED_FAMILIES = (1, 16)
 """Unix and netlink sockets; drivers ask the kernel through the latter."""
+LOCAL_FAMILIES = (2, 10)
+"""The internet's, of which a program in a network of its own has only itself."""
+DEBUGGING = ("ptrace", "process_vm_readv", "process_vm_writev")
 NEW_NAMESPACES = 0x7E020000
 EPERM, ENOSYS = 1, 38
 ALLOW, ERROR, KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -72,11 +76,17 @@ X32_BIT = 0x40000000
 SECCOMP, NO_NEW_PRIVILEGES, FILTER_MODE = 22, 38, 2
 
 
-def filter_program(machine: str) -> bytes:
-    """The filter as `struct sock_filter`s; empty for a machine whose system calls are not known here."""
+def filter_program(machine: str, *, debugged: bool = False) -> bytes:
+    """The filter as `struct sock_filter`s; empty for a machine whose system calls are not known here.
+
+    `debugged`: a tool watches the program from within. It talks to it over a local port and may look into its
+    memory; with processes and a network of their own neither reaches anything else.
+    """
     if machine not in ARCHITECTURES:
         return b""
-    numbers, special = [*DENIED[machine].values(), *DENIED_EVERYWHERE.values()], SPECIAL[machine]
+    denied = {name: number for name, number in DENIED[machine].items() if not debugged or name not in DEBUGGING}
+    families = (*ALLOWED_FAMILIES, *(LOCAL_FAMILIES if debugged else ()))
+    numbers, special = [*denied.values(), *DENIED_EVERYWHERE.values()], SPECIAL[machine]
     lines = [(LOAD, 0, 0, ARCHITECTURE), (JUMP_EQUAL, 1, 0, ARCHITECTURES[machine]), (RETURN, 0, 0, KILL)]
     lines += [(LOAD, 0, 0, NUMBER), (JUMP_MORE, 0, 1, X32_BIT), (RETURN, 0, 0, ERROR | EPERM)]
     lines += [(JUMP_EQUAL, 0, 1, CLONE3), (RETURN, 0, 0, ERROR | ENOSYS)]
@@ -85,8 +95,8 @@ def filter_program(machine: str) -> bytes:
     # clone: not into new namespaces. socket: families that stay on this machine.
     lines += [(JUMP_EQUAL, 0, 4, special["clone"]), (LOAD, 0, 0, FIRST_ARGUMENT), (JUMP_BITS, 0, 1, NEW_NAMESPACES)]
     lines += [(RETURN, 0, 0, ERROR | EPERM), (RETURN, 0, 0, ALLOW)]
-    lines += [(JUMP_EQUAL, 0, 4, special["socket"]), (LOAD, 0, 0, FIRST_ARGUMENT)]
-    lines += [(JUMP_EQUAL, 2, 0, ALLOWED_FAMILIES[0]), (JUMP_EQUAL, 1, 0, ALLOWED_FAMILIES[1])]
+    lines += [(JUMP_EQUAL, 0, len(families) + 2, special["socket"]), (LOAD, 0, 0, FIRST_ARGUMENT)]
+    lines += [(JUMP_EQUAL, len(families) - place, 0, family) for place, family in enumerate(families)]
     lines += [(RETURN, 0, 0, ERROR | EPERM), (RETURN, 0, 0, ALLOW)]
     return b"".join(struct.pack("<HBBI", *line) for line in lines)
 
@@ -203,8 +213,9 @@ def _device_nodes(*, gpu: bool) -> list[str]:
 def main(order: dict[str, Any], argv: list[str]) -> None:
     """Restrict and become the program. Raises `OSError` when that is not possible."""
     set_limits()
-    program = filter_program(platform.machine())
-    if order["way"] == "bubblewrap":
+    contained = order["way"] == "bubblewrap"
+    program = filter_program(platform.machine(), debugged=contained and order["debugged"])
+    if contained:
         if program:
             place = os.memfd_create("filter", 0)
             os.write(place, program)

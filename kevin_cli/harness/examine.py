@@ -31,9 +31,11 @@ from kevin_cli.types import (
     Comparison,
     Conditions,
     DeviceKind,
+    Nans,
     Outcome,
     OutputCheck,
     Rules,
+    SanitizerCheck,
     Stage,
     StageWatch,
     Task,
@@ -68,6 +70,8 @@ class Findings:
     conditions: Conditions | None = None
     notes: tuple[str, ...] = ()
     watched: Watched | None = None
+    nans: Nans | None = None
+    sanitized: tuple[SanitizerCheck, ...] = ()
     self_reported_us: float | None = None
 
 
@@ -174,6 +178,7 @@ def _keep(findings: Findings, state: Pass) -> None:
     findings.checks = state.checks
     findings.notes = tuple(dict.fromkeys((*findings.notes, *state.notes)))
     findings.watched = state.watched
+    findings.nans = state.nans
 
 
 async def _map(opened: OpenedTask, worker: WorkerSide, built: Built) -> Pairs:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kevin_cli.harness.faults import CandidateFault
 from kevin_cli.harness.verify import Pass, raise_if_failed, secret_seed
 from kevin_cli.harness.worker_side import Raised
-from kevin_cli.types import DeviceKind, Outcome, Rules, Task, Watched
+from kevin_cli.types import DeviceKind, Nans, Outcome, Rules, Task, Watched
 
 NUM_REPEATS = 20
 REPEATS_S = 0.6
@@ -35,6 +36,7 @@ TWIN_BYTES = {DeviceKind.CPU: 512 << 20, DeviceKind.CUDA: 4 << 30}
 OWN_SHARE = 0.9
 """Of the device time, for the rules `kernels`."""
 DEFAULT_STREAM_ONLY = "right on torch's default stream only"
+SPECIAL = "special"
 NOT_FINITE = "NaN or infinity in the inputs does not come out as the module's"
 NO_KERNEL = "none of its own kernels ran"
 
@@ -45,7 +47,7 @@ class Habits:
 
     task: Task
     rules: Rules
-    nans_must_pass: bool = False
+    nans: Nans = Nans.PROPAGATE
     profiled: bool = False
     """Whether device time is put down to whose kernels took it; on CUDA alone."""
 
@@ -70,8 +72,7 @@ async def run_history(state: Pass, habits: Habits) -> None:
     twin = await _second_instance(state, habits)
     await _watch(state, habits, twin)
     await _after_the_other(state, twin)
-    if not state.is_slow:
-        await _special_values(state, habits)
+    await _special_values(state, habits)
     await _side_stream(state, habits)
     await _soak(state, habits)
 
@@ -168,14 +169,22 @@ async def _after_the_other(state: Pass, twin: int) -> None:
 
 
 async def _special_values(state: Pass, habits: Habits) -> None:
-    """A few NaN, infinities and negative zeros. The user's inputs have none, so that is told and no fault by itself."""
-    slot = await state.draw("special")
+    """A few NaN, infinities and negative zeros, where the module can be given them: they come out as the module's.
+
+    The user's inputs have none, so `nans=ignore` makes that a note.
+    """
+    slot, seed = secrets.randbelow(state.num_slots), state.new_seed()
+    if await state.reference.draw(slot, seed, SPECIAL) != SPECIAL:
+        return
+    state.nans = habits.nans
     await state.worker.run([slot])
     try:
         raise_if_failed(await state.reference.check(slot), "on inputs with NaN and infinities")
     except CandidateFault as fault:
-        if habits.nans_must_pass or fault.outcome is not Outcome.MISMATCH:
+        if fault.outcome is not Outcome.MISMATCH:
             raise
+        if habits.nans is Nans.PROPAGATE:
+            raise CandidateFault(fault.outcome, f"{NOT_FINITE}: {fault.detail}") from fault
         state.notes.append(f"{NOT_FINITE}: {fault.detail}")
 
 

@@ -28,6 +28,8 @@ import psutil  # type: ignore[import-untyped]
 from kevin_cli.errors import InfraError, KevinError, MachineError
 from kevin_cli.harness import opened as opening
 from kevin_cli.harness.build.build import Built
+from kevin_cli.harness.build.recorder import RECORDERS
+from kevin_cli.harness.build.toolchain import find as find_toolchain
 from kevin_cli.harness.examine import (
     FINAL_MIN_ROUNDS,
     BuildFault,
@@ -45,6 +47,9 @@ from kevin_cli.harness.quiet import Quiet
 from kevin_cli.harness.reference_side import ReferenceSide
 from kevin_cli.harness.roofline import Ceilings, why_impossible
 from kevin_cli.harness.sandbox import Sandbox, interpreter_folders
+from kevin_cli.harness.sanitized import Sanitizer
+from kevin_cli.harness.sanitized import Subject as Sanitized
+from kevin_cli.harness.sanitizer import find as find_sanitizer
 from kevin_cli.harness.timing import CANDIDATE, compare_all
 from kevin_cli.harness.watch import joined
 from kevin_cli.harness.worker_side import Spare, Surroundings
@@ -54,9 +59,11 @@ from kevin_cli.types import (
     Comparison,
     DeviceKind,
     Isolation,
+    Nans,
     Outcome,
     Pause,
     Rules,
+    SanitizerCheck,
     Stage,
     StageWatch,
     Target,
@@ -100,8 +107,10 @@ class JudgeSettings:
     """Candidates that a pool builds ahead at once; `None`: one a core."""
     num_spares: int = 1
     """Workers that are kept warm: more than one when candidates come faster than workers start."""
-    nans_must_pass: bool = False
+    nans: Nans = Nans.PROPAGATE
     """Whether NaN and infinities in inputs must come out as the module's, though the user's inputs have none."""
+    sanitize: bool = False
+    """Whether compute-sanitizer looks at what is judged for good (`final`), and at what crashed."""
 
 
 def _ignore(stage: Stage) -> None:
@@ -139,8 +148,14 @@ class LocalJudge:
                 f"candidates cannot be contained by {self._settings.isolation_minimum.value}: {self._sandbox.note}",
                 "run `kevin doctor` to see what this machine allows",
             )
+        self._sanitizer_program = await asyncio.to_thread(self._find_sanitizer) if self._settings.sanitize else None
         self._scratch = make_scratch(self._settings.cache)
         return self
+
+    def _find_sanitizer(self) -> Path:
+        """Raises `MachineError` where there is none that works: it was asked for."""
+        root = find_toolchain(self._settings.python).cuda_root
+        return find_sanitizer(self._settings.device, self._sandbox.level, root)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -329,9 +344,11 @@ class LocalJudge:
             build=findings.build,
             isolation=report.isolation,
             rules=self._settings.rules,
+            nans=findings.nans,
             reference_precision=report.reference_precision,
             weak_check=report.weak_check,
             notes=findings.notes,
+            sanitized=findings.sanitized,
             watched=findings.watched,
             self_reported_us=findings.self_reported_us if outcome is Outcome.CORRECT else None,
             wall_s=wall_s,
@@ -346,7 +363,36 @@ class LocalJudge:
         if built.status == "went_on":
             case.findings.notes = (built.detail,)
         async with self._quiet.measuring(lambda: case.tell(Stage.WAITING)):
+            timed = await self._judged(case, built)
+            if case.final:
+                case.findings.sanitized = await self._sanitized(case, built)
+            return timed
+
+    async def _judged(self, case: Case, built: Built) -> list[Timed]:
+        """The times; of what crashes or is wrong in a final judgement, what compute-sanitizer has to say as well."""
+        try:
             return await self._twice(case, built)
+        except CandidateFault as fault:
+            if not case.final or fault.outcome not in (Outcome.CRASHED, Outcome.MISMATCH):
+                raise
+            try:
+                case.findings.sanitized = await self._sanitized(case, built)
+            except CandidateFault as found:
+                raise CandidateFault(
+                    fault.outcome, f"{fault.detail}; {found.detail}", found.log or fault.log
+                ) from fault
+            raise
+
+    async def _sanitized(self, case: Case, built: Built) -> tuple[SanitizerCheck, ...]:
+        """Nothing where it was not asked for, or the candidate has no weights map yet. Raises `CandidateFault`."""
+        if self._sanitizer_program is None or self._opened is None:
+            return ()
+        case.tell(Stage.SANITIZING)
+        sanitizer = Sanitizer(program=self._sanitizer_program, sandbox=self._contained, scratch=self._scratch)
+        subject = Sanitized(
+            task=case.task, source=case.candidate.source, build=built.directory, pairs=case.findings.weights
+        )
+        return await sanitizer.check(subject, self._opened.reference)
 
     async def _build(self, task: Task, candidate: Candidate) -> Built:
         return await build_candidate(
@@ -420,7 +466,7 @@ class LocalJudge:
             habits = Habits(
                 task=case.task,
                 rules=self._settings.rules,
-                nans_must_pass=self._settings.nans_must_pass,
+                nans=self._settings.nans,
                 profiled=self._settings.profiled or self._settings.rules is Rules.KERNELS,
             )
             return await examine(self._opened, worker, built, plan, case.findings, habits, case.tell, final=case.final)
@@ -442,6 +488,7 @@ class LocalJudge:
             await self._described[1].stop()
         if self._spare is not None:
             await self._spare.close()
+            await asyncio.to_thread(RECORDERS.release, self._contained.contain)
         self._opened = self._launched = self._described = self._spare = None
 
 

@@ -3,7 +3,8 @@
 It makes `kevin_cli.harness` importable by its own place on disk and nothing else of ours: no
 site-packages of kevin's environment reach the user's interpreter, and no package of the user's can
 shadow ours. PROGRAM is `reference`, `worker`, `build` or `usual`; FD is the inherited end of the channel;
-`spin` after it: look for requests again and again while calls are clocked.
+`spin` after it: look for requests again and again while calls are clocked. `alone` has no channel: a folder
+stands in the place of FD.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ PROGRAMS = {
     "worker": "kevin_cli.harness.worker.main",
     "build": "kevin_cli.harness.build.record",
     "usual": "kevin_cli.harness.usual.main",
+    "alone": "kevin_cli.harness.worker.alone",
 }
 
 
@@ -33,7 +35,8 @@ def main() -> None:
     _bind("kevin_cli", harness.parent)
     _bind("kevin_cli.harness", harness)
     options = {"spins": True} if sys.argv[3:] == ["spin"] else {}
-    importlib.import_module(PROGRAMS[sys.argv[1]]).main(int(sys.argv[2]), **options)
+    program, end = importlib.import_module(PROGRAMS[sys.argv[1]]), sys.argv[2]
+    program.main(int(end) if end.isdecimal() else Path(end), **options)
 
 
 if __name__ == "__main__":

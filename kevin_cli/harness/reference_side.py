@@ -114,8 +114,13 @@ class ReferenceSide:
     async def set_weights(self, seed: int | None) -> None:
         await self._ask("set_weights", seed=seed)
 
-    async def draw(self, slot: int, seed: int, stratum: str) -> None:
-        await self._ask("draw", slot=slot, seed=seed, stratum=stratum)
+    async def draw(self, slot: int, seed: int, stratum: str) -> str:
+        """The stratum that was drawn: `user` in the place of one that the module can't be given."""
+        return str((await self._ask("draw", slot=slot, seed=seed, stratum=stratum))["stratum"])
+
+    async def export(self, folder: Path, seed: int) -> list[dict[str, Any]]:
+        """Write inputs and weights as files into a folder; answers the specs of the weights."""
+        return list((await self._ask("export", folder=str(folder), seed=seed))["weights"])
 
     async def check(self, slot: int) -> dict[str, Any]:
         return await self._ask("check", slot=slot)

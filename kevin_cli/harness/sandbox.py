@@ -114,13 +114,21 @@ class Sandbox:
         """`argv`, contained. Descriptors need nothing here: bubblewrap hands inherited ones on."""
         return [*self.wrap(readable=readable, writable=writable, gpu=gpu), *argv]
 
-    def wrap(self, *, readable: Sequence[Path] = (), writable: Sequence[Path] = (), gpu: bool = False) -> list[str]:
-        """What is put before an argument vector."""
+    def wrap(
+        self,
+        *,
+        readable: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
+        gpu: bool = False,
+        debugged: bool = False,
+    ) -> list[str]:
+        """What is put before an argument vector. `debugged`: with what a debugger needs, inside bubblewrap only."""
         order = {
             "way": self.level.value,
             "readable": [str(path) for path in (*self.readable, *readable)],
             "writable": [str(path) for path in writable],
             "gpu": gpu,
+            "debugged": debugged,
         }
         confine = [sys.executable, "-I", "-S", str(CONFINE), json.dumps(order), "--"]
         if self.level is not Isolation.BUBBLEWRAP:

@@ -25,7 +25,7 @@ from kevin_cli.harness.reference_side import ReferenceSide
 from kevin_cli.harness.weights import Pairs
 from kevin_cli.harness.worker_side import WorkerSide
 from kevin_cli.records import from_plain
-from kevin_cli.types import Outcome, OutputCheck, Watched
+from kevin_cli.types import Nans, Outcome, OutputCheck, Watched
 
 SEED_BITS = 48
 USER = "user"
@@ -65,6 +65,7 @@ class Pass:
     seeds: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     watched: Watched | None = None
+    nans: Nans | None = None
     first_round_s: float = 0.0
 
     @property

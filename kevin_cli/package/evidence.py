@@ -15,7 +15,7 @@ from typing import Any
 
 from kevin_cli import __version__
 from kevin_cli.records import to_plain
-from kevin_cli.types import Candidate, Comparison, Roofline, Task, TaskReport, TensorSpec, Verdict
+from kevin_cli.types import Candidate, Comparison, Nans, Roofline, Task, TaskReport, TensorSpec, Verdict
 
 SCHEMA_VERSION = 1
 FORMAT = "kevin package"
@@ -41,6 +41,13 @@ NOT_CHECKED = (
     "calls under torch.compile and torch.export beyond what the guard decides when they are traced",
     "speed inside a larger program, and speed through the guard, which costs some µs a call",
 )
+
+NOT_SANITIZED = "compute-sanitizer: it was not asked for"
+NANS_CHECKED = "NaN and infinities in the inputs: they come out where the module's do"
+NANS_NOT_CHECKED = {
+    Nans.IGNORE: "NaN and infinities in the inputs: the judge was told to ignore them (nans = ignore)",
+    None: "NaN and infinities in the inputs: the module can't be given any, or was not",
+}
 
 
 def record(
@@ -73,7 +80,7 @@ def record(
         "roofline": to_plain(report.roofline) | {"share": share_of(verdict, report)} if report.roofline else None,
         "verdict": judged,
         "checked": checked(verdict),
-        "not_checked": list(NOT_CHECKED),
+        "not_checked": not_checked(verdict),
     }
 
 
@@ -105,12 +112,21 @@ def checked(verdict: Verdict) -> list[str]:
         f"every output of these against the user's own module in {verdict.reference_precision or 'float64'}",
         *(["weights that the kernel had not seen when it was loaded"] if verdict.weights else []),
         "a secret choice of the calls of secretly chosen timed blocks",
+        *([NANS_CHECKED] if verdict.nans is Nans.PROPAGATE else []),
+        *(f"compute-sanitizer {one.tool}: {one.detail}" for one in verdict.sanitized if one.passed),
     ]
     return sentences + [
         f"output {check.index}: RMS error {check.rms_error:.2e}, allowed {check.bound:.2e}, "
         f"the module's own {check.reference_rms_error:.2e}"
         for check in verdict.checks
     ]
+
+
+def not_checked(verdict: Verdict) -> list[str]:
+    """What was not verified, one sentence each."""
+    sanitized = [f"compute-sanitizer {one.tool}: {one.detail}" for one in verdict.sanitized if not one.passed]
+    nans = [NANS_NOT_CHECKED[verdict.nans]] if verdict.nans in NANS_NOT_CHECKED else []
+    return [*NOT_CHECKED, *nans, *(sanitized or ([] if verdict.sanitized else [NOT_SANITIZED]))]
 
 
 def readable(record: Mapping[str, Any], task: Task, verdict: Verdict, report: TaskReport) -> str:

@@ -2,8 +2,8 @@
 
 The file has one JSON object a line and is only ever appended to, so a sitting that is killed loses nothing but
 the row it was at. A row stands for what was judged: it is used again only for the same task, the same candidate
-(or the same policy with the same settings), device, versions, rules and baseline. Rows that say nothing about a
-candidate (a fault of ours, a task that did not load, a candidate that is not there) are made anew.
+(or the same policy with the same settings), device, versions, rules, baseline and NaN policy. Rows that say
+nothing about a candidate (a fault of ours, a task that did not load, a candidate that is not there) are made anew.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class Setup:
     rules: str
     baseline: str
     """`fastest` or `eager`: what `speed` is relative to."""
+    nans: str = ""
+    """`propagate` or `ignore`; empty in rows from before that was a choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +94,7 @@ class Row:
 
 def key_of(task_digest: str, asked: str, setup: Setup) -> Key:
     versions = " ".join(f"{name}={version}" for name, version in setup.versions)
-    return (task_digest, asked, setup.device, setup.device_name, versions, setup.rules, setup.baseline)
+    return (task_digest, asked, setup.device, setup.device_name, versions, setup.rules, setup.baseline, setup.nans)
 
 
 @dataclass

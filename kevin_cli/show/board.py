@@ -44,6 +44,7 @@ STAGES = {
     Stage.VERIFYING: "verifying",
     Stage.WAITING: "waiting",
     Stage.TIMING: "timing",
+    Stage.SANITIZING: "compute-sanitizer",
     Stage.FINAL: "judging again",
 }
 

@@ -20,7 +20,7 @@ from kevin_cli.show.words import (
     speed_text,
     time_text,
 )
-from kevin_cli.types import Comparison, TaskReport, Verdict
+from kevin_cli.types import Comparison, Nans, TaskReport, Verdict
 
 ENDINGS = {
     "faster": "faster than {}",
@@ -79,8 +79,19 @@ def circumstances(verdict: Verdict, report: TaskReport) -> list[RenderableType]:
         *limit_reached(verdict, report),
         *(Text(f"  {line}", style="dim") for line in conditions_lines(verdict.conditions)),
         Text(f"  on {device}, isolation: {verdict.isolation.value}", style="dim"),
+        *looked_for_lines(verdict),
         Text(f"  {len(verdict.seeds)} secret seeds, against {verdict.reference_precision or 'float64'}", style="dim"),
     ]
+
+
+def looked_for_lines(verdict: Verdict) -> list[RenderableType]:
+    """What the judge was told to leave out or to do beside."""
+    lines: list[RenderableType] = []
+    if verdict.nans is Nans.IGNORE:
+        lines.append(Text("  NaN and infinities in the inputs: ignored", style="yellow"))
+    for one in verdict.sanitized:
+        lines.append(Text(f"  compute-sanitizer {one.tool}: {one.detail}", style="dim" if one.passed else "yellow"))
+    return lines
 
 
 def limit_reached(verdict: Verdict, report: TaskReport) -> list[RenderableType]:

@@ -18,6 +18,7 @@ class Stage(StrEnum):
     VERIFYING = "verifying"
     WAITING = "waiting for another kevin that holds the device"
     TIMING = "timing"
+    SANITIZING = "running under compute-sanitizer"
     FINISHED = "finished"
     FINAL = "judging the winner again"
     SELECTED = "selected"

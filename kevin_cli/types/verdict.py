@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kevin_cli.types.words import Isolation, Outcome, Rules
+from kevin_cli.types.words import Isolation, Nans, Outcome, Rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +123,16 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SanitizerCheck:
+    """What one tool of compute-sanitizer said of a candidate. It is no proof: the tool saw a few calls."""
+
+    tool: str
+    passed: bool | None
+    """`None`: it could not be run or did not come to its end; `detail` says why."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The judge's answer to one candidate."""
 
@@ -140,6 +150,9 @@ class Verdict:
     build: BuildReport | None = None
     isolation: Isolation = Isolation.PROCESS
     rules: Rules = Rules.LIBRARY
+    nans: Nans | None = None
+    """Whether NaN and infinities in the inputs had to come out as the module's; `None`: the candidate was given none,
+    since it did not get that far or the module cannot be given any."""
     reference_precision: str = ""
     """How the float64 reference was had: `float64`, `float64 on cpu`, `float32`."""
     weak_check: str = ""
@@ -150,6 +163,8 @@ class Verdict:
     """What one call did; `None` when the candidate did not get that far or could not be watched."""
     self_reported_us: float | None = None
     """A call's time by the candidate's own process, in the timed blocks; checked against ours, else not used."""
+    sanitized: tuple[SanitizerCheck, ...] = ()
+    """Where compute-sanitizer was asked for: its tools, in the order in which they ran."""
     wall_s: float = 0.0
     in_graph: tuple[Comparison, ...] = ()
     """The same in CUDA graphs: device time without launches. Of a final judgement on a GPU."""

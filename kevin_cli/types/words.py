@@ -27,6 +27,13 @@ class Style(StrEnum):
     GENERAL_CPU = "general-cpu"
 
 
+class Nans(StrEnum):
+    """What a candidate owes NaN and infinities in its inputs: where the module has them, or nothing."""
+
+    PROPAGATE = "propagate"
+    IGNORE = "ignore"
+
+
 class Isolation(StrEnum):
     """How well a worker is contained, from strong to weak; printed with every claim."""
 

@@ -53,7 +53,6 @@ def court(tmp_path_factory, request):
         build_timeout_s=240.0,
         compiled_baseline=False,
         timing_budget_s=1.0,
-        nans_must_pass=True,
     )
     usual = UsualSide(sys.executable, DEVICE, home, (HERE / "tasks", cache), CALL_TIMEOUT_S)
     judge = LocalJudge(settings)

@@ -94,7 +94,11 @@ class Recorder:
 
 @dataclass(slots=True)
 class Recorders:
-    """The waiting ones, a few for each interpreter, cache and sandbox."""
+    """The waiting ones, a few for each interpreter, cache and sandbox.
+
+    Every task has a sandbox of its own, and each waiting one holds a few hundred MB: whoever gives a sandbox up
+    releases it, and over all of them only so many wait as can be of use.
+    """
 
     waiting: dict[tuple[str, Path, Contain], list[Recorder]] = field(default_factory=lambda: defaultdict(list))
 
@@ -113,12 +117,26 @@ class Recorders:
         spares = self.waiting[python, cache, contain]
         if len(spares) < max(1, num_cpus() // 4):
             spares.append(start(python, cache, contain))
+        self.waiting[python, cache, contain] = self.waiting.pop((python, cache, contain))  # the last used is the last
+        while sum(map(len, self.waiting.values())) > most_waiting():
+            next(spares for spares in self.waiting.values() if spares).pop(0).close()
+
+    def release(self, contain: Contain) -> None:
+        """End those that wait in a sandbox that nobody builds in any more."""
+        for key in [key for key in self.waiting if key[2] == contain]:
+            for recorder in self.waiting.pop(key):
+                recorder.close()
 
     def close(self) -> None:
         """End all that wait."""
         for spares in self.waiting.values():
             while spares:
                 spares.pop().close()
+
+
+def most_waiting() -> int:
+    """How many may wait over all sandboxes."""
+    return max(2, num_cpus() // 2)
 
 
 RECORDERS = Recorders()

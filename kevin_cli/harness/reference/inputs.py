@@ -22,6 +22,9 @@ from kevin_cli.harness.arena import dtype_of, extent
 from kevin_cli.harness.reference.subject import Subject, clone, flat, seed_everything
 from kevin_cli.harness.reference.trees import flatten
 
+SPECIAL = "special"
+ONE_NAN = 1.0
+"""The strength of `special` under which there is one NaN and nothing else."""
 STRENGTHS: dict[str, tuple[float, ...]] = {
     "normal": (1.0,),
     "uniform": (1.0,),
@@ -32,11 +35,12 @@ STRENGTHS: dict[str, tuple[float, ...]] = {
     "sparse": (1.0,),
     "ties": (1.0,),
     "outliers": (100.0, 10.0, 4.0),
-    "special": (1.0,),
+    SPECIAL: (4.0, ONE_NAN),
 }
 STRATA = ("user", *STRENGTHS)
-SPECIAL = (math.nan, math.inf, -math.inf, -0.0)
-NUM_SPECIAL = 4
+SPECIAL_VALUES = (math.nan, math.inf, -math.inf, -0.0)
+"""As many of these as the strength says; those that the domain's sign leaves out are NaN instead."""
+MIN_SPECIAL_ELEMENTS = 64
 SPARSE_SHARE = 0.05
 """Of the elements, that are not zero; in tensors whose domain has zero in it."""
 TIE_STEPS = 4
@@ -75,8 +79,8 @@ def draw(subject: Subject, how: Draw, structured: Sequence[bool]) -> list[torch.
             tensors[index] = _redraw(spec, how, generator)
             if how.stratum == "outliers":
                 _plant_outliers(tensors[index], spec["domain"], how)
-            if how.stratum == "special":
-                _plant_special(tensors[index], how.seed + index)
+            if how.stratum == SPECIAL and takes_special(spec):
+                _plant_special(tensors[index], spec["domain"], how, index)
     return tensors
 
 
@@ -100,14 +104,22 @@ def _plant_outliers(tensor: torch.Tensor, domain: Spec, how: Draw) -> None:
     tensor.scatter_(-1, places.unsqueeze(-1).to(tensor.device), values.clamp(max=limit).to(tensor))
 
 
-def _plant_special(tensor: torch.Tensor, seed: int) -> None:
-    """A few values that are no ordinary numbers, at secret places of a floating tensor of any sign."""
-    if not tensor.is_floating_point() or tensor.element_size() < 2 or tensor.numel() < 16 * NUM_SPECIAL:
-        return
-    generator = torch.Generator().manual_seed(seed)
+def takes_special(spec: Spec) -> bool:
+    """Floating, and large enough that a few values are few. A single number (a temperature) is left alone."""
+    dtype, size = dtype_of(spec["dtype"]), math.prod(spec["shape"])
+    fits = dtype.is_floating_point and dtype.itemsize >= 2 and size >= MIN_SPECIAL_ELEMENTS
+    return fits and spec["domain"] is not None and spec["domain"]["kind"] not in ("integer", "boolean")
+
+
+def _plant_special(tensor: torch.Tensor, domain: Spec, how: Draw, index: int) -> None:
+    """A few values that are no ordinary numbers, at secret places."""
+    generator = torch.Generator().manual_seed(how.seed + index)
     values = flat(tensor)
-    places = torch.randint(0, len(values), (NUM_SPECIAL,), generator=generator).to(values.device)
-    values[places] = torch.tensor(SPECIAL, dtype=values.dtype, device=values.device)
+    any_sign, bounded = domain["kind"] == "real", domain["kind"] == "unit"
+    allowed = [any_sign or math.isnan(x) or (x == math.inf and not bounded) for x in SPECIAL_VALUES]
+    given = [x if allow else math.nan for x, allow in zip(SPECIAL_VALUES, allowed, strict=True)][: int(how.strength)]
+    places = torch.randint(0, len(values), (len(given),), generator=generator).to(values.device)
+    values[places] = torch.tensor(given, dtype=values.dtype, device=values.device)
 
 
 def _redraw(spec: Spec, how: Draw, generator: torch.Generator) -> torch.Tensor:

@@ -16,6 +16,7 @@ import platform
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from kevin_cli.harness.reference import ceilings
 from kevin_cli.harness.reference.baselines import other_tf32
 from kevin_cli.harness.reference.block import BlockChecker
 from kevin_cli.harness.reference.check import as_checks, first_failure
+from kevin_cli.harness.reference.export import write_files
 from kevin_cli.harness.reference.faults import TaskFault, short_error
 from kevin_cli.harness.reference.load import load
 from kevin_cli.harness.reference.lower import describe
@@ -79,6 +81,7 @@ class Session:
             "fill": self.fill,
             "fix": self.fix,
             "mutate": self.mutate,
+            "export": self.export,
             "repeat": self.repeat,
             "check_repeats": self.check_repeats,
             "run": self.run,
@@ -228,6 +231,13 @@ class Session:
             if unwritten == len(wrong):
                 return "unwritten", f"{name}at least {unwritten} of {given[index].numel()} elements were not written"
         return compared.kind, name + compared.detail
+
+    def export(self, folder: str, seed: int) -> Json:
+        """Inputs under a seed and the weights as files of raw bytes: `input-0`, ..., `weight-0`, ..."""
+        tensors = self.task.plan.draw(self.task.plan.how(seed, "user"))
+        write_files(Path(folder), "input", tensors)
+        write_files(Path(folder), "weight", self.task.weights.tensors)
+        return {"weights": self.task.weights.specs}
 
     def mark(self, slots: list[int]) -> Json:
         """The outputs in these slots may be checked later, after other sides have run over the same inputs."""

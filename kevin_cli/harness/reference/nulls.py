@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from kevin_cli.harness.reference.check import Answer, Checker
+from kevin_cli.harness.reference.inputs import SPECIAL
 from kevin_cli.harness.reference.plan import InputPlan
 from kevin_cli.harness.reference.subject import Subject, clone, same_bytes
 
@@ -35,7 +36,7 @@ class Shown:
 def show_nulls(subject: Subject, checker: Checker, plan: InputPlan, seed: int) -> Shown:
     """Show every null on the user's inputs, and those that pass on the other strata too."""
     results: dict[str, bool] = {}
-    for stratum in (name for name in plan.strata if name != "special"):
+    for stratum in (name for name in plan.strata if name != SPECIAL):
         if stratum != "user" and not any(results.values()):
             break
         answer = checker.answer(plan.draw(plan.how(seed, stratum)))

@@ -3,6 +3,11 @@
 A stratum is used with the first strength under which the module runs and its outputs stay as finite as
 on the user's own inputs; when there is none, `user` is drawn in its place. Whatever only appears under
 values the author never meant (an overflow to infinity everywhere) says nothing about a candidate.
+
+NaN and infinities spread: a sum over everything has no finite output once its input has a NaN. Where four of
+them leave too little finite, one NaN is planted, and then what it leaves does not matter: a kernel that swallows
+it gives numbers. A module that checks its values on the device is never given any, since that would end
+this process's use of the device.
 """
 
 from __future__ import annotations
@@ -14,11 +19,22 @@ import torch
 
 from kevin_cli.harness.reference.faults import TaskFault
 from kevin_cli.harness.reference.fill import Filler
-from kevin_cli.harness.reference.inputs import STRENGTHS, Draw, draw, draw_user, is_structured
+from kevin_cli.harness.reference.inputs import (
+    ONE_NAN,
+    SPECIAL,
+    STRENGTHS,
+    Draw,
+    draw,
+    draw_user,
+    is_structured,
+    takes_special,
+)
 from kevin_cli.harness.reference.subject import Subject
 
 KEPT_FINITE = 0.8
 """The share of finite outputs may fall to this part of what the user's inputs give."""
+CHECKS_VALUES = ("binary_cross_entropy.", "multinomial.", "bernoulli.", "_assert_async.", "_assert_scalar.")
+"""Operations of `aten` that assert on the values of their input."""
 
 
 class InputPlan:
@@ -62,12 +78,21 @@ class InputPlan:
         return Filler(self._subject, [True] * len(self.structured), self._seed)
 
     def _strength(self, stratum: str, seed: int, finite: float) -> float | None:
+        if stratum == SPECIAL and not self._bears_special():
+            return None
         for strength in STRENGTHS[stratum]:
             with contextlib.suppress(TaskFault):
                 outputs = self._subject.run(self.draw(Draw(seed, stratum, strength)))
-                if _finite_share(outputs) >= KEPT_FINITE * finite:
+                if _finite_share(outputs) >= KEPT_FINITE * finite or (stratum, strength) == (SPECIAL, ONE_NAN):
                     return strength
         return None
+
+    def _bears_special(self) -> bool:
+        """Whether there is an input that takes NaN, and nothing asserts on it."""
+        pairs = zip(self._subject.input_specs, self.structured, strict=True)
+        if not any(takes_special(spec) for spec, structured in pairs if not structured):
+            return False
+        return not any(name in op for op in self._subject.operations for name in CHECKS_VALUES)
 
 
 def _finite_share(outputs: Sequence[torch.Tensor]) -> float:

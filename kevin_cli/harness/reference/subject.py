@@ -37,6 +37,9 @@ class Subject:
         self.output_tree: Plain = description["outputs"]
         self.input_specs: list[dict[str, Any]] = list(description["contract"]["inputs"])
         self.output_specs: list[dict[str, Any]] = list(description["output_specs"])
+        nodes = (description.get("graph") or {}).get("nodes", ())
+        self.operations = frozenset(str(node["op"]) for node in nodes)
+        """Of the graph: `aten.mul.Tensor`; empty where the module has none."""
         self.module = construct(loaded).to(self.device).train(self.training)
         self.weights_version = 0
         self._buffers: dict[str, torch.Tensor] = {}

@@ -59,6 +59,11 @@ class Weights:
         for place, tensor in zip(slots.weights.views(0), self._tensors.values(), strict=True):
             place.copy_(tensor)
 
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """In the order of `specs`, row-major."""
+        return [tensor.contiguous() for tensor in self._tensors.values()]
+
     def listed(self) -> list[Spec]:
         return [_entry(spec, self._tensors[spec["name"]]) for spec in self.specs]
 

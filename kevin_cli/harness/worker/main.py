@@ -11,12 +11,10 @@ The one broad `except` of the project is here: whatever a candidate raises becom
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import json
 import secrets
 import signal
 import struct
-import sys
 import time
 import traceback
 from dataclasses import replace
@@ -31,7 +29,6 @@ from kevin_cli.harness.build.extension import torch_cpp_extension
 from kevin_cli.harness.steady import Places, keep_freed_memory
 from kevin_cli.harness.wire import (
     CLOCKED,
-    CONSTRUCTION_SEED,
     REQUEST_SPIN_S,
     Channel,
     ChannelClosed,
@@ -41,8 +38,9 @@ from kevin_cli.harness.wire import (
     pack_watched,
 )
 from kevin_cli.harness.worker import extensions
-from kevin_cli.harness.worker.call import Caller, WrongForm, assemble
+from kevin_cli.harness.worker.call import Caller, WrongForm
 from kevin_cli.harness.worker.extensions import Libraries
+from kevin_cli.harness.worker.loading import construct, import_file
 from kevin_cli.harness.worker.parameters import copy_weights, list_parameters
 from kevin_cli.harness.worker.slots import Opened
 from kevin_cli.harness.worker.watch import Overwritten, device_shares, watched_call
@@ -77,7 +75,7 @@ class Session:
         """Import and construct the candidate; answers the list of its parameters."""
         self.stage = "import"
         self._libraries = extensions.install(Path(body["build"]))
-        self._module = _import_file(Path(body["candidate"]))
+        self._module = import_file(Path(body["candidate"]))
         return self.construct(body)
 
     def construct(self, body: dict[str, Any]) -> bytes:
@@ -85,7 +83,7 @@ class Session:
         assert self._opened is not None
         assert self._module is not None
         self.stage = "construct"
-        model = _construct(self._module, body)
+        model = construct(self._module, body)
         entries = pack_parameters(list_parameters(model))
         model = model.to(body["device"]).train(body["training"])
         opened = self._opened
@@ -145,17 +143,6 @@ class Session:
         return self._callers[instance]
 
 
-def _import_file(path: Path) -> ModuleType:
-    """Import the candidate under a name of its own; its own name for itself is `candidate`."""
-    spec = importlib.util.spec_from_file_location("candidate", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["candidate"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 _SEED, _BITS = torch.manual_seed, secrets.randbits
 """Bound before any candidate is there to replace them."""
 
@@ -163,15 +150,6 @@ _SEED, _BITS = torch.manual_seed, secrets.randbits
 def _forget_seed() -> None:
     """Another random state for every request: the construction's is public, and would tell the judge's calls apart."""
     _SEED(_BITS(63))
-
-
-def _construct(module: ModuleType, body: dict[str, Any]) -> torch.nn.Module:
-    """`ModelNew(*init, **init_keywords)` under the seed that the reference was constructed under."""
-    torch.manual_seed(CONSTRUCTION_SEED)
-    model = module.ModelNew(*assemble(body["init"], ()), **assemble(body["init_keywords"], ()))
-    if not isinstance(model, torch.nn.Module):
-        raise TypeError("ModelNew is not a torch.nn.Module")
-    return model
 
 
 def _handle(session: Session, frame: Frame) -> tuple[Kind, bytes]:

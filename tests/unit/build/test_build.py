@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 
+from kevin_cli.harness.build import recorder
 from kevin_cli.harness.build.build import BuildRequest, Built, build
 from kevin_cli.harness.build.compile import Contain
-from kevin_cli.harness.build.recorder import RECORDERS
-from kevin_cli.types import DeviceKind, Tree
+from kevin_cli.harness.build.recorder import RECORDERS, Recorders
+from kevin_cli.harness.sandbox import Sandbox
+from kevin_cli.types import DeviceKind, Isolation, Tree
 
 GOOD = '''
 import torch
@@ -212,3 +214,29 @@ run(Path({str(source)!r}).read_text(), Path({str(cache)!r}))
     built = run(source.read_text(), cache)
     assert built.status == "built"
     assert not list((cache / "attempts").glob(f"*-{process.pid}-*"))
+
+
+class Waiting:
+    """In the place of a recorder: only what the list of those that wait does with one."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_recorders_of_a_sandbox_that_is_given_up_are_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A judge has a sandbox for each task: a hundred tasks must not leave a hundred processes with torch imported."""
+    monkeypatch.setattr(recorder, "start", lambda *_: Waiting())
+    monkeypatch.setattr(recorder, "num_cpus", lambda: 2)
+    waiting, sandboxes = Recorders(), [Sandbox(level=Isolation.PROCESS, note="") for _ in range(5)]
+    for sandbox in sandboxes:
+        waiting.refill("python", tmp_path, sandbox.contain)
+    found = [one for spares in waiting.waiting.values() for one in spares]
+    assert len(found) == recorder.most_waiting() == 2
+    last = waiting.waiting["python", tmp_path, sandboxes[-1].contain]
+    assert len(last) == 1
+    waiting.release(sandboxes[-1].contain)
+    assert sum(map(len, waiting.waiting.values())) == 1
+    assert last[0].is_closed  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from package_samples import PYTHON_KERNEL, candidate_of
 
 from kevin_cli.errors import InfraError, UsageError
 from kevin_cli.package.write import write
-from kevin_cli.types import Outcome, Task, TaskReport, Verdict
+from kevin_cli.types import Nans, Outcome, Task, TaskReport, Verdict
 
 
 def test_a_folder_that_is_not_ours_is_left_alone(
@@ -72,6 +72,24 @@ def test_the_evidence_states_baselines_seeds_and_what_was_not_checked(
     assert "2.000 times (1.900 … 2.100, 95 %)" in text
     assert "against compile: not measured: no compiler that torch accepts" in text
     assert "forward-only" in text
+
+
+@pytest.mark.parametrize(
+    ("nans", "part", "words"),
+    [
+        (Nans.PROPAGATE, "Checked", "they come out where the module's do"),
+        (Nans.IGNORE, "Not checked", "told to ignore them"),
+        (None, "Not checked", "can't be given any"),
+    ],
+)
+def test_the_evidence_says_what_became_of_nan(
+    task: Task, verdict: Verdict, report: TaskReport, tmp_path: Path, nans: Nans | None, part: str, words: str
+) -> None:
+    package = write(task, candidate_of(PYTHON_KERNEL), replace(verdict, nans=nans), report, tmp_path)
+    sections = (package / "VERIFICATION.md").read_text().split("\n## ")
+    (said,) = [section for section in sections if "NaN and infinities" in section]
+    assert said.startswith(part)
+    assert words in said
 
 
 def test_a_loss_against_a_baseline_is_written_as_one(

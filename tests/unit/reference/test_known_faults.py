@@ -92,6 +92,62 @@ def test_a_reference_that_asserts_on_some_values_is_never_given_them(program: St
         assert found["passed"], (stratum, found)
 
 
+@pytest.mark.parametrize(
+    ("body", "swallows"),
+    [
+        ("torch.relu(x)", lambda x: torch.where(x > 0, x, 0.0)),
+        ("x.amax(1)", lambda x: x.nan_to_num(-9.0).amax(1)),
+        ("x.sum()", lambda x: x.nan_to_num(0.0).sum()),
+        ("x.clamp(-1, 1)", lambda x: torch.fmin(torch.fmax(x, torch.tensor(-1.0)), torch.tensor(1.0))),
+        ("x.softmax(1)", lambda x: x.nan_to_num(0.0).softmax(1)),
+        ("x.argmax(1)", lambda x: x.nan_to_num(-9.0).argmax(1)),
+        ("torch.nn.functional.max_pool2d(x[None], 2)[0]", lambda x: swallowing_pool(x)),
+    ],
+)
+def test_a_nan_that_is_swallowed_is_found_whatever_it_spreads_to(
+    program: Started, task: Describe, body: str, swallows: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    task("x", f"return {body}", "torch.randn(40, 48)")
+    for seed in range(4):
+        drawn = program.ask("draw", slot=0, seed=seed, stratum="special")
+        assert drawn["stratum"] == "special"
+        program.reply(0, lambda inputs: [eval(body, {"torch": torch, "x": inputs[0]})])
+        assert program.ask("check", slot=0)["passed"]
+        program.reply(0, lambda inputs: [swallows(inputs[0])])
+        assert not program.ask("check", slot=0)["passed"]
+
+
+def swallowing_pool(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.max_pool2d(x.nan_to_num(-9.0)[None], 2)[0]
+
+
+def test_what_is_planted_stays_within_the_sign_that_the_inputs_have(program: Started, task: Describe) -> None:
+    for inputs, allowed in (
+        ("torch.rand(40, 48)", 0),
+        ("torch.randn(40, 48).abs() + 2", 1),
+        ("torch.randn(40, 48)", 2),
+    ):
+        task("x", "return x * 2", inputs)
+        program.ask("draw", slot=0, seed=1, stratum="special")
+        (x,) = program.inputs(0)
+        assert bool(x.isnan().any())
+        assert len(x[x.isinf()].unique()) == allowed
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs"),
+    [
+        ("return torch.nn.functional.binary_cross_entropy(x, x.round())", "torch.rand(40, 48)"),
+        ("return x * 2", "torch.randint(0, 9, (40, 48))"),
+        ("return x * 2", "torch.randn(3)"),
+    ],
+    ids=["asserts on its values", "integers", "too few to hide one"],
+)
+def test_where_nan_cannot_be_given_none_is(program: Started, task: Describe, body: str, inputs: str) -> None:
+    task("x", body, inputs)
+    assert program.ask("draw", slot=0, seed=1, stratum="special")["stratum"] == "user"
+
+
 def test_a_module_may_work_in_place_on_what_it_made_itself(program: Started, task: Describe) -> None:
     task("x", "y = x * 2\ny.add_(1).relu_()\nreturn y", "torch.randn(16, 16)")
     assert program.judged(lambda inputs: [torch.relu(inputs[0] * 2 + 1)])["passed"]
