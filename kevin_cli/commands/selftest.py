@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kevin_cli.commands import session as sessions
 from kevin_cli.commands.report import print_object
 from kevin_cli.commands.selftest_judging import Found, Plan, SelfTest
-from kevin_cli.commands.selftest_report import isolation_of, selftest_object, write_report
+from kevin_cli.commands.selftest_report import isolation_of, kept_rows, selftest_object, write_report
 from kevin_cli.corpus import HERE, KINDS, Kind, Planted, read_corpus
 from kevin_cli.corpus.rows import Row, count
 from kevin_cli.errors import ExitCode, UsageError
@@ -24,6 +27,7 @@ from kevin_cli.tasks.target import find_python
 from kevin_cli.types import DeviceKind, Rules, Target
 
 BUILD_TIMEOUT_S = 240.0
+WRITE_EVERY_S = 5.0
 TIMING_BUDGET_S = 1.0
 """Nothing is claimed here about how much faster a kernel is; two-fold must not be missed."""
 CALL_TIMEOUT_S = 8.0
@@ -48,23 +52,61 @@ def run(flags: Mapping[str, Any]) -> int:
         with_usual=with_usual,
         commit=_commit(),
     )
-    num_told = 0
-
-    def tell(row: Row) -> None:
-        nonlocal num_told
-        num_told += 1
-        order.screen.say(row_line(num_told, len(corpus), row))
-
-    order.screen.say(f"{len(corpus)} programs of the corpus run on {device.value}")
-    found = sessions.run_to_end(SelfTest(plan, tell, order.screen.say).run(corpus))
-    told = selftest_object(found, device)
-    if out is not None:
-        write_report(told, found.rows, out, device)
+    kept = kept_rows(out, device, plan.commit) if out is not None else ()
+    done = {row.id for row in kept}
+    left = [planted for planted in corpus if planted.id not in done]
+    if len(left) < len(corpus):
+        order.screen.say(f"{len(corpus) - len(left)} programs were judged before; their rows are in {out}")
+    order.screen.say(f"{len(left)} programs of the corpus run on {device.value}")
+    test = SelfTest(plan, order.screen.say)
+    keeper = Keeper(test, corpus, kept, out, device)
+    try:
+        sessions.run_to_end(test.run(left, lambda row: _tell(order, keeper, row, len(left))))
+    finally:
+        keeper.write()
+    found = keeper.found()
     if order.as_json:
-        print_object(told)
+        print_object(selftest_object(found, device))
     else:
         order.screen.result(_block(found))
     return int(ExitCode.OK if _all_right(found) else ExitCode.NOT_BETTER)
+
+
+def _tell(order: sessions.Order, keeper: Keeper, row: Row, num_left: int) -> None:
+    order.screen.say(row_line(len(keeper.test.rows), num_left, row))
+    keeper.write_soon()
+
+
+@dataclass(slots=True)
+class Keeper:
+    """What is known of the chosen programs, in a folder while the test goes on: whatever ends it costs seconds."""
+
+    test: SelfTest
+    corpus: Sequence[Planted]
+    kept: Sequence[Row]
+    """Of an earlier run over the same programs."""
+    out: Path | None
+    device: DeviceKind
+    written_s: float = 0.0
+
+    def found(self) -> Found:
+        """Kept rows and new ones, in the order of the corpus."""
+        known = {row.id: row for row in (*self.kept, *self.test.rows)}
+        return Found(
+            rows=tuple(known[planted.id] for planted in self.corpus if planted.id in known),
+            reports=tuple(self.test.reports.items()),
+            not_judged=tuple(planted.id for planted in self.corpus if planted.id not in known),
+        )
+
+    def write_soon(self) -> None:
+        if time.monotonic() - self.written_s > WRITE_EVERY_S:
+            self.write()
+
+    def write(self) -> None:
+        """Raises `UsageError` when the folder can't be written to."""
+        if self.out is not None and self.test.rows:
+            write_report(selftest_object(self.found(), self.device), self.test.rows, self.out, self.device)
+        self.written_s = time.monotonic()
 
 
 def choose(

@@ -28,7 +28,6 @@ from kevin_cli.harness.usual_side import UsualSide
 from kevin_cli.types import DeviceKind, Target, Task, TaskReport
 
 CLASS_NAME = "Model"
-NOT_JUDGED = "not judged: the time was up"
 
 Tell = Callable[[Row], None]
 Say = Callable[[str], None]
@@ -56,20 +55,21 @@ class Found:
 
 
 class SelfTest:
-    """One run over a part of the corpus. `tell` hears each row, `say` what is being done."""
+    """One run over a part of the corpus. `say` hears what is being done."""
 
-    def __init__(self, plan: Plan, tell: Tell, say: Say) -> None:
+    def __init__(self, plan: Plan, say: Say) -> None:
         self._plan = plan
-        self._tell = tell
         self._say = say
-        self._rows: list[Row] = []
-        self._reports: dict[str, TaskReport] = {}
+        self.rows: list[Row] = []
+        """What is judged so far."""
+        self.reports: dict[str, TaskReport] = {}
+        """Of each task that was opened."""
         self._end = time.monotonic() + plan.time_limit_s if plan.time_limit_s else None
         self._building = asyncio.Semaphore(plan.jobs)
         self._sandbox = Sandbox.find().around(readable=interpreter_folders(plan.settings.python))
 
-    async def run(self, corpus: Sequence[Planted]) -> Found:
-        """Judge them. Raises `KevinError` when this machine can't."""
+    async def run(self, corpus: Sequence[Planted], tell: Tell) -> None:
+        """Judge them; `tell` hears each row. Raises `KevinError` when this machine can't."""
         groups = _by_task(corpus)
         async with LocalJudge(self._plan.settings) as judge, self._usual() as usual:
             ahead = self._plan.settings.device is DeviceKind.CUDA
@@ -78,22 +78,15 @@ class SelfTest:
                 await self._build_all([(lowered[name], planted) for name in groups for planted in groups[name]])
             for name, group in groups.items():
                 if not self._time_is_up():
-                    await self._one_task(judge, usual, name, group)
-        return self._found(corpus)
+                    await self._one_task(judge, usual, name, group, tell)
 
-    def _found(self, corpus: Sequence[Planted]) -> Found:
-        judged = {row.id for row in self._rows}
-        return Found(
-            rows=tuple(self._rows),
-            reports=tuple(self._reports.items()),
-            not_judged=tuple(planted.id for planted in corpus if planted.id not in judged),
-        )
-
-    async def _one_task(self, judge: LocalJudge, usual: UsualSide | None, name: str, group: list[Planted]) -> None:
+    async def _one_task(
+        self, judge: LocalJudge, usual: UsualSide | None, name: str, group: list[Planted], tell: Tell
+    ) -> None:
         task = await self._lower(judge, name)
         built = await self._build_all([(task, planted) for planted in group])
         self._say(f"{name}: opening the task for {len(group)} programs …")
-        report = self._reports[name] = await judge.open_task(task)
+        report = self.reports[name] = await judge.open_task(task)
         for planted, folder in zip(group, built, strict=True):
             if self._time_is_up():
                 return
@@ -101,8 +94,8 @@ class SelfTest:
             row = judge_row(planted, verdict, report.noise_floor, self._plan.commit)
             if usual is not None and folder is not None:
                 row = await _with_usual(row, usual, name, folder)
-            self._rows.append(row)
-            self._tell(row)
+            self.rows.append(row)
+            tell(row)
 
     async def _lower(self, judge: LocalJudge, name: str) -> Task:
         target = Target(path=str(task_path(name)), class_name=CLASS_NAME, python=self._plan.settings.python)
@@ -112,9 +105,11 @@ class SelfTest:
         return await asyncio.gather(*(self._build(task, planted) for task, planted in asked))
 
     async def _build(self, task: Task, planted: Planted) -> Built | None:
-        """`None` when it can't be built; the judge says why."""
+        """`None` when it can't be built, and the judge says why, or when the time is up."""
         settings = self._plan.settings
         async with self._building:
+            if self._time_is_up():
+                return None
             try:
                 return await build_candidate(
                     task,

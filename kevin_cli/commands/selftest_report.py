@@ -1,13 +1,15 @@
 """What `kevin selftest` leaves: the object of `--json`, and a report in a folder that grows piece by piece.
 
 A report keeps the rows of an earlier run whose programs have not changed since, so that a corpus of half an hour can
-be judged in pieces; every row has its own date and commit.
+be judged in pieces; every row has its own date and commit. It is written while the test goes on. A later run into
+the same folder leaves out what was right before at the same commit.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,6 +60,13 @@ def _rows_part(rows: Sequence[Row], not_judged: Sequence[str]) -> dict[str, Any]
     }
 
 
+def kept_rows(folder: Path, device: DeviceKind, commit: str) -> tuple[Row, ...]:
+    """Rows of an earlier run that need not be made again: the same program, the same commit, and right."""
+    corpus = {planted.id: planted.candidate.digest for planted in read_corpus()}
+    rows = from_plain(tuple[Row, ...], _before(folder / f"{device.value}.json").get("rows", []))
+    return tuple(row for row in rows if row.is_right and row.commit == commit and corpus.get(row.id) == row.digest)
+
+
 def write_report(told: Mapping[str, Any], rows: Sequence[Row], folder: Path, device: DeviceKind) -> None:
     """`<device>.json` and `<device>.md`. Raises `UsageError` when the folder can't be written to."""
     path = folder / f"{device.value}.json"
@@ -67,10 +76,17 @@ def write_report(told: Mapping[str, Any], rows: Sequence[Row], folder: Path, dev
     whole = {**told, "noise_floor": floors, **_rows_part(merged, missing)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
-        path.with_suffix(".md").write_text(_markdown(whole), encoding="utf-8")
+        _publish(path, json.dumps(whole, indent=1) + "\n")
+        _publish(path.with_suffix(".md"), _markdown(whole))
     except OSError as error:
         raise UsageError(f"can't write to {folder}: {error.strerror}", "name another folder with --out") from error
+
+
+def _publish(path: Path, text: str) -> None:
+    """Whole or not at all: it is written again and again, and may be ended at any time."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
 
 
 def _before(path: Path) -> dict[str, Any]:

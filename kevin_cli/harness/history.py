@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from kevin_cli.harness.faults import CandidateFault
 from kevin_cli.harness.verify import Pass, raise_if_failed, secret_seed
 from kevin_cli.harness.worker_side import Raised
-from kevin_cli.types import DeviceKind, Nans, Outcome, Rules, Task, Watched
+from kevin_cli.types import DEFAULT_STREAM_ONLY, DeviceKind, Nans, Outcome, Rules, Task, Watched
 
 NUM_REPEATS = 20
 REPEATS_S = 0.6
@@ -35,7 +35,6 @@ TWIN_BYTES = {DeviceKind.CPU: 512 << 20, DeviceKind.CUDA: 4 << 30}
 """Parameters up to this size are had a second time."""
 OWN_SHARE = 0.9
 """Of the device time, for the rules `kernels`."""
-DEFAULT_STREAM_ONLY = "right on torch's default stream only"
 SPECIAL = "special"
 NOT_FINITE = "NaN or infinity in the inputs does not come out as the module's"
 NO_KERNEL = "none of its own kernels ran"

@@ -66,19 +66,20 @@ class Sanitizer:
         if found := told.of(subject.source):
             log = "\n\n".join(shown(tool, one) for one in found[:3])
             raise CandidateFault(Outcome.MISMATCH, f"{NAME} {tool}: {found[0].text}", log)
-        return SanitizerCheck(tool=tool, **_conclusion(told, finished, self.timeout_s))
+        passed, detail = _conclusion(told, finished, self.timeout_s)
+        return SanitizerCheck(tool=tool, passed=passed, detail=detail)
 
 
-def _conclusion(told: Told, finished: Finished, timeout_s: float) -> dict[str, bool | str | None]:
-    """`passed` and `detail` of a run without a finding that is the candidate's."""
+def _conclusion(told: Told, finished: Finished, timeout_s: float) -> tuple[bool | None, str]:
+    """Whether a run without a finding that is the candidate's passed, and the words for it."""
     if finished.timed_out:
-        return {"passed": None, "detail": f"not finished within {timeout_s:g} s"}
+        return None, f"not finished within {timeout_s:g} s"
     if not told.is_whole:
-        return {"passed": None, "detail": f"it could not be run: {told.complaint}"}
+        return None, f"it could not be run: {told.complaint}"
     if not told.has_run:
-        return {"passed": None, "detail": "the candidate did not come to the end of its calls under it"}
+        return None, "the candidate did not come to the end of its calls under it"
     others = f"; {len(told.findings)} findings outside of its own kernels, or warnings" if told.findings else ""
-    return {"passed": True, "detail": NOTHING_FOUND + others}
+    return True, NOTHING_FOUND + others
 
 
 async def _write_request(subject: Subject, reference: ReferenceSide, folder: Path) -> None:

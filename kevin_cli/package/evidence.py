@@ -15,7 +15,18 @@ from typing import Any
 
 from kevin_cli import __version__
 from kevin_cli.records import to_plain
-from kevin_cli.types import Candidate, Comparison, Nans, Roofline, Task, TaskReport, TensorSpec, Verdict
+from kevin_cli.types import (
+    DEFAULT_STREAM_ONLY,
+    Candidate,
+    Comparison,
+    Nans,
+    OutputCheck,
+    Roofline,
+    Task,
+    TaskReport,
+    TensorSpec,
+    Verdict,
+)
 
 SCHEMA_VERSION = 1
 FORMAT = "kevin package"
@@ -72,6 +83,7 @@ def record(
         "candidate": candidate.digest,
         **{key: plain[key] for key in DESCRIBED},
         "weights": judged["weights"],
+        "default_stream_only": DEFAULT_STREAM_ONLY in verdict.notes,
         "device_name": report.device_name,
         "versions": dict(report.versions),
         "baselines": [{"name": name, **_without_samples(to_plain(timing))} for name, timing in report.baselines],
@@ -117,9 +129,15 @@ def checked(verdict: Verdict) -> list[str]:
     ]
     return sentences + [
         f"output {check.index}: RMS error {check.rms_error:.2e}, allowed {check.bound:.2e}, "
-        f"the module's own {check.reference_rms_error:.2e}"
+        f"the module's own {check.reference_rms_error:.2e}{_classes(check)}"
         for check in verdict.checks
     ]
+
+
+def _classes(check: OutputCheck) -> str:
+    if not (check.precision_class and check.reference_class):
+        return ""
+    return f"; precision {check.precision_class}, the module's {check.reference_class}"
 
 
 def not_checked(verdict: Verdict) -> list[str]:
@@ -138,7 +156,7 @@ def readable(record: Mapping[str, Any], task: Task, verdict: Verdict, report: Ta
         ("Speed", [*map(_comparison, verdict.comparisons), *_missing(report), *_limit(verdict, report)]),
         ("Checked", record["checked"]),
         ("Not checked", record["not_checked"]),
-        ("Contract", _contract(task)),
+        ("Contract", _contract(task, verdict)),
         ("Where and how", _conditions(record, verdict)),
         ("Weights (kernel ← module)", [f"`{theirs}` ← `{ours}`" for theirs, ours in verdict.weights] or ["none"]),
         ("Replay", [f"seeds: {', '.join(map(str, verdict.seeds))}", f"kernel.py: sha256 `{record['candidate']}`"]),
@@ -177,8 +195,11 @@ def _side(limit: Roofline) -> str:
     return side + (", in the cache" if limit.limited_by == "cache" else "")
 
 
-def _contract(task: Task) -> list[str]:
+def _contract(task: Task, verdict: Verdict) -> list[str]:
     lines = [f"input {index}: {_spec(spec)}" for index, spec in enumerate(task.contract.inputs)]
+    lines += ["with torch's default stream current: the kernel is right on no other"] * (
+        DEFAULT_STREAM_ONLY in verdict.notes
+    )
     mode = "training" if task.training else "evaluation"
     return [*lines, f"on {task.contract.device.value}, in {mode} mode, without gradients, without autocast"]
 

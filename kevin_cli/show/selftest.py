@@ -31,10 +31,22 @@ def counts_block(
     lines += [_count_line(count) for count in counts]
     lines.append("usual judge: allclose at 1e-2 on five public seeds, all in one process")
     lines.append(f"isolation: {isolation}; noise floor: {_range(noise_floors)}")
-    lines += [f"OFF {row.id}: {row.outcome}, expected {' or '.join(row.expected)}: {row.detail}" for row in off]
+    lines += _off_table(off)
     if not_judged:
         lines.append(f"not judged, as the time was up: {not_judged}")
     return "\n".join(lines)
+
+
+def _off_table(off: Sequence[Row]) -> list[str]:
+    """Each program whose verdict is off: its name, what was said and what is right, and below it why."""
+    if not off:
+        return []
+    width = max(len(row.id) for row in off)
+    lines = [f"{'off':{width}}  {'said':12}  right"]
+    for row in off:
+        lines.append(f"{row.id:{width}}  {row.outcome:12}  {' or '.join(row.expected)}")
+        lines.append(f"    {row.detail}")
+    return lines
 
 
 def _count_line(count: Count) -> str:

@@ -51,6 +51,7 @@ from kevin_cli.types.task import (
     Tree,
 )
 from kevin_cli.types.verdict import (
+    DEFAULT_STREAM_ONLY,
     LAUNCH_BOUND_SHARE,
     BuildReport,
     Comparison,
@@ -71,6 +72,7 @@ from kevin_cli.types.words import (
 )
 
 __all__ = [
+    "DEFAULT_STREAM_ONLY",
     "LAUNCH_BOUND_SHARE",
     "Arg",
     "ArgList",

@@ -24,6 +24,8 @@ class Timing:
     """The times themselves, in the order in which they were taken; empty where they were not kept."""
 
 
+DEFAULT_STREAM_ONLY = "right on torch's default stream only"
+"""A note: with another stream current, the package runs the original."""
 LAUNCH_BOUND_SHARE = 0.7
 """A kernel whose device time is a smaller share of its call's than this is bound by launching."""
 
@@ -84,7 +86,9 @@ class OutputCheck:
     bound: float
     """The RMS error that was allowed."""
     precision_class: str = ""
-    """Which precision the error resembles: `fp32`, `tf32`, `bf16`, `fp16`, `exact`."""
+    """Which precision the error resembles: `fp32`, `tf32` (or float16), `bf16`, `fp16`, `exact`; empty: none."""
+    reference_class: str = ""
+    """The same of the module's own error. A candidate within the bound is of this class or a better one."""
     detail: str = ""
 
 

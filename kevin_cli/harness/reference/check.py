@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,11 @@ from typing import Any
 
 import torch
 
+from kevin_cli.harness.reference.classes import USUAL, Levels, measure_levels
 from kevin_cli.harness.reference.errors import Relative
+from kevin_cli.harness.reference.factors import Returned, find_returned
+from kevin_cli.harness.reference.factors import judge as judge_factors
+from kevin_cli.harness.reference.faults import TaskFault
 from kevin_cli.harness.reference.float64 import HighPrecision, Reference64
 from kevin_cli.harness.reference.inputs import nudge
 from kevin_cli.harness.reference.numerics import FLIP_SHARE, Compared, Expected, compare, few_threads
@@ -43,6 +48,13 @@ class Checker:
         self._reference = Reference64(subject)
         self.how = ""
         """How the high-precision reference was had, last time."""
+        self._levels: tuple[Levels, ...] = ()
+        self._returns_factors: bool | None = None
+
+    def learn_levels(self, inputs: Sequence[torch.Tensor]) -> None:
+        """Find out what shorter numbers leave in the outputs; a module that does not bear them keeps the usual."""
+        with contextlib.suppress(TaskFault):
+            self._levels = measure_levels(self._subject, inputs, self._reference.run(inputs).outputs)
 
     def answer(self, inputs: Sequence[torch.Tensor]) -> Answer:
         own = self._subject.run(inputs)
@@ -55,7 +67,20 @@ class Checker:
         if not any(tensor.numel() for tensor in given):
             return [Compared(passed=False, kind="values", detail="there is no element to compare") for _ in given]
         near = _Near(self._subject, self._reference, answer.inputs)
-        return [self._compare_one(tensor, answer, near, index) for index, tensor in enumerate(given)]
+        found = [self._compare_one(tensor, answer, near, index) for index, tensor in enumerate(given)]
+        for returned in self._returned(answer.inputs):
+            for index, compared in judge_factors(returned, given).items():
+                if given[index].dtype == answer.own[index].dtype and given[index].shape == answer.own[index].shape:
+                    found[index] = compared
+        return found
+
+    def _returned(self, inputs: Sequence[torch.Tensor]) -> list[Returned]:
+        """The factorisations whose factors the module returns; what it does once it does for all inputs."""
+        if self._returns_factors is False:
+            return []
+        found = find_returned(self._subject, inputs)
+        self._returns_factors = bool(found)
+        return found
 
     def is_far_off(self, given: Sequence[torch.Tensor], answer: Answer) -> bool:
         """Whether the end of some large output alone has more wrong elements than flips could explain."""
@@ -83,6 +108,7 @@ class Checker:
             half=self._is_half(),
             floor_factor=answer.high.floor_factor,
             perturbed=partial(near.output, index),
+            levels=self._levels[index] if self._levels else USUAL,
         )
         found = compare(given, expected)
         if not found.passed and found.kind == "values" and not given.is_floating_point() and not given.is_complex():
@@ -165,6 +191,7 @@ def as_checks(found: Sequence[Compared]) -> list[dict[str, Any]]:
             "max_error": compared.max_error,
             "bound": compared.bound,
             "precision_class": compared.precision_class,
+            "reference_class": compared.reference_class,
             "detail": compared.detail,
         }
         for index, compared in enumerate(found)

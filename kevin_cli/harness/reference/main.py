@@ -27,6 +27,7 @@ from kevin_cli.harness.reference.baselines import other_tf32
 from kevin_cli.harness.reference.block import BlockChecker
 from kevin_cli.harness.reference.check import as_checks, first_failure
 from kevin_cli.harness.reference.export import write_files
+from kevin_cli.harness.reference.factors import depends_on_signs
 from kevin_cli.harness.reference.faults import TaskFault, short_error
 from kevin_cli.harness.reference.load import load
 from kevin_cli.harness.reference.lower import describe
@@ -121,10 +122,13 @@ class Session:
     def calibrate(self, seed: int) -> Json:
         """Show null candidates to the comparison; say what this task cannot tell."""
         task = self.task
+        task.checker.learn_levels(task.plan.draw(task.plan.how(seed, "user")))
         shown = show_nulls(task.subject, task.checker, task.plan, seed)
         weak = [f"{name} would pass" for name in shown.weak]
         if is_random(task, seed):
             weak.insert(0, "the module's results are random")
+        for index in depends_on_signs(task.subject, task.plan.draw(task.plan.how(seed, "user"))):
+            weak.append(f"output {index} depends on the signs of eigenvectors or other factors, which are not unique")
         return {
             "weak_check": "; ".join(weak),
             "reference_precision": task.checker.how,

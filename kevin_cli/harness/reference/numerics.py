@@ -22,13 +22,16 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from kevin_cli.harness.reference.classes import USUAL, Levels, class_of, is_lower
 from kevin_cli.harness.reference.errors import MAX_NOTED, NO_ERROR, Relative, Sums, add_up
-from kevin_cli.harness.reference.tolerance import HALF, tolerance_for
+from kevin_cli.harness.reference.tolerance import tolerance_for
 
 MANY = 1 << 24
 """Elements from which on a comparison on the CPU may use all cores."""
 FLIP_SHARE = 0.01
 MIN_FLIPS = 1
+MOST = 0.3
+"""Of the elements, that are out of bounds where the precision is to blame."""
 
 Perturbed = Callable[[], Sequence[torch.Tensor]]
 """One output of the module under several inputs that are one unit in the last place away."""
@@ -47,6 +50,8 @@ class Expected:
     perturbed: Perturbed | None = None
     relative: Relative = NO_ERROR
     """What the module's own error is at least, known from other inputs."""
+    levels: Levels = USUAL
+    """What shorter numbers leave in this output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +66,8 @@ class Compared:
     max_error: float = 0.0
     bound: float = 0.0
     precision_class: str = ""
+    reference_class: str = ""
+    """The same of the module's own error."""
     detail: str = ""
     wrong: torch.Tensor | None = None
     """Flat positions of wrong elements, the first few thousand."""
@@ -153,6 +160,9 @@ def _floats(candidate: torch.Tensor, own: torch.Tensor, high: torch.Tensor, expe
     if kind != "ok" and sums.all_count:
         rms = math.sqrt(sums.all_error / sums.all_count)
     typical = sums.typical_error / sums.typical if sums.typical else 0.0
+    found, own_class = _class(sums, expected, candidate.dtype, (rms, own_rms, high_rms), passed=kind == "ok")
+    if kind == "values" and is_lower(found, own_class):
+        detail += f"; an error like that of {found}, where the module computes in {own_class}"
     return Compared(
         passed=kind == "ok",
         kind=kind,
@@ -160,7 +170,8 @@ def _floats(candidate: torch.Tensor, own: torch.Tensor, high: torch.Tensor, expe
         reference_rms_error=own_rms,
         max_error=sums.max_error,
         bound=bound,
-        precision_class=precision_class(candidate.dtype, rms, own_rms, high_rms),
+        precision_class=found,
+        reference_class=own_class,
         detail=detail,
         wrong=wrong,
         relative=Relative(own_rms / high_rms if high_rms else 0.0, typical),
@@ -201,19 +212,20 @@ def _reals(tensor: torch.Tensor) -> torch.Tensor:
 # --- words -------------------------------------------------------------------------------------------
 
 
-def precision_class(dtype: torch.dtype, rms: float, own_rms: float, high_rms: float) -> str:
-    """Which precision the error resembles. TF32 and float16 keep equally many bits: told by the range only."""
-    if rms == 0.0:
-        return "exact"
-    if dtype in HALF:
-        return "bf16" if dtype is torch.bfloat16 else "fp16"
-    if dtype is torch.float64:
-        return "fp64" if rms <= 1e-11 * high_rms else "fp32"
-    ratio = rms / max(own_rms, 3e-8 * high_rms, 1e-300)
-    relative = rms / high_rms if high_rms else math.inf
-    if ratio <= 256 and relative <= 1e-4:
-        return "fp32"
-    return "tf32" if relative <= 1e-3 or ratio <= 3 else "bf16"
+def _class(
+    sums: Sums, expected: Expected, dtype: torch.dtype, error: tuple[float, float, float], *, passed: bool
+) -> tuple[str, str]:
+    """(class of the candidate's error, of the module's). `error`: RMS of both and of the output.
+
+    Within the bound a candidate is of the module's class, or better. A few wrong elements are no matter of precision.
+    """
+    rms, own_rms, _ = (value / error[2] if error[2] else value for value in error)
+    own = class_of(dtype, own_rms, expected.levels)
+    own = "fp32" if dtype is torch.float32 and own == "exact" else own
+    if not passed and sums.num_over and sums.num_over < MOST * sums.all_count:
+        return "", own
+    found = class_of(dtype, rms, expected.levels)
+    return (own if passed and is_lower(found, own) else found), own
 
 
 def _form(candidate: torch.Tensor, own: torch.Tensor) -> str:

@@ -66,6 +66,7 @@ class Bridge:
         self._device = record["contract"]["device"]
         self._is_cuda = self._device == "cuda"
         self._training = record["training"]
+        self._is_default_only = bool(record["default_stream_only"])
         self._inputs = [_contract.Spec(spec, self._device) for spec in record["contract"]["inputs"]]
         self._parameters = [_contract.Spec(spec, self._device) for spec in record["parameters"]]
         self._is_flat = all(item["kind"] == "tensor" for item in record["inputs"]["items"])
@@ -129,6 +130,8 @@ class Bridge:
             return f"the module is in {'training' if module.training else 'evaluation'} mode"
         if torch.is_autocast_enabled(self._device):
             return "autocast is on"
+        if self._is_default_only and torch.cuda.current_stream() != torch.cuda.default_stream():
+            return "another stream than torch's default one is current"
         if torch.jit.is_tracing():
             return "torch.jit traces the call, and would not see the kernel"
         if self._inside and (why := self._inner_reason()):
@@ -219,6 +222,8 @@ class Bridge:
 
     def traced(self, module: Any, original: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any] | None:
         """The flat inputs of a call that is inside the contract as far as shapes can tell, or `None`."""
+        if self._is_default_only:  # nobody knows on which stream a traced program will run
+            return None
         if self.construction or module.training is not self._training or torch.is_autocast_enabled(self._device):
             return None
         if keywords or self.names:

@@ -7,7 +7,7 @@ import pytest
 
 from kevin_cli.commands import selftest
 from kevin_cli.commands.selftest_judging import Found
-from kevin_cli.commands.selftest_report import selftest_object, write_report
+from kevin_cli.commands.selftest_report import kept_rows, selftest_object, write_report
 from kevin_cli.corpus import read_corpus
 from kevin_cli.corpus.rows import count, judge_row, usual_is_right
 from kevin_cli.errors import UsageError
@@ -92,11 +92,38 @@ def test_counts_are_by_kind_and_leave_out_what_the_usual_judge_was_not_asked():
 def test_the_table_fits_eighty_columns_and_names_what_is_off():
     rows = [judge_row(BUG, verdict(Outcome.CORRECT, 1.0), FLOOR)]
     text = counts_block(count(rows), rows, 3, "bubblewrap", [0.02, 0.05])
-    assert f"OFF {BUG.id}" in text
+    head, row, why = next(
+        part for part in zip(*[text.splitlines()[at:] for at in range(3)], strict=False) if part[0].startswith("off")
+    )
+    assert row.split()[:2] == [BUG.id, "correct"]
+    assert row[head.index("right") :].startswith("crashed or mismatch")
+    assert why.strip() == "so it is"
     assert "2.0 % to 5.0 %" in text
     assert "3" in text.splitlines()[-1]
-    assert all(len(line) <= 80 for line in text.splitlines() if not line.startswith("OFF"))
+    assert all(len(line) <= 80 for line in text.splitlines() if BUG.id not in line)
     assert "expected" in row_line(1, 1, rows[0])
+
+
+class Stopped:
+    """A self-test that was ended after some rows."""
+
+    def __init__(self, *rows):
+        self.rows, self.reports = list(rows), {}
+
+
+def test_what_was_judged_before_the_end_is_kept_and_not_judged_again(tmp_path):
+    corpus = [HONEST, BUG, HARMLESS]
+    right = judge_row(HONEST, verdict(Outcome.CORRECT, 1.0), FLOOR, "abc")
+    off = judge_row(BUG, verdict(Outcome.CORRECT, 1.0), FLOOR, "abc")
+    keeper = selftest.Keeper(Stopped(right, off), corpus, (), tmp_path, DeviceKind.CPU)
+    keeper.write_soon()
+    assert {row["id"] for row in json.loads((tmp_path / "cpu.json").read_text())["rows"]} == {HONEST.id, BUG.id}
+    assert keeper.found().not_judged == (HARMLESS.id,)
+    kept = kept_rows(tmp_path, DeviceKind.CPU, "abc")
+    assert kept == (right,), "what was off is judged again"
+    assert kept_rows(tmp_path, DeviceKind.CPU, "another commit") == ()
+    later = selftest.Keeper(Stopped(replace(off, outcome="mismatch")), corpus, kept, tmp_path, DeviceKind.CPU)
+    assert [row.id for row in later.found().rows] == [HONEST.id, BUG.id]
 
 
 def test_a_report_grows_and_forgets_rows_of_programs_that_changed(tmp_path):

@@ -172,7 +172,9 @@ def test_a_reward_is_refused_below_a_level():
 
 def test_a_debugged_program_has_a_local_port_and_no_way_out(sandbox):
     """compute-sanitizer talks to what it checks over one; other programs may not even make such a socket."""
-    code = "import socket as s; s.create_connection(s.create_server(('127.0.0.1', 9)).getsockname()); print('in')"
+    code = (
+        "import socket as s; a = s.create_server(('127.0.0.1', 0)); s.create_connection(a.getsockname()); print('in')"
+    )
     out = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=5)"
     env = sandbox.environment(Path("/tmp"))
     for debugged, said in ((True, "in\n"), (False, "")):

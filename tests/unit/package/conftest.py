@@ -67,9 +67,13 @@ def package(
     made: list[str] = []
 
     def make(
-        changed: Task | None = None, source: str = PYTHON_KERNEL, weights: Any = None, without: str = ""
+        changed: Task | None = None,
+        source: str = PYTHON_KERNEL,
+        weights: Any = None,
+        without: str = "",
+        notes: tuple[str, ...] = (),
     ) -> ModuleType:
-        judged = verdict if weights is None else replace(verdict, weights=weights)
+        judged = replace(verdict, notes=notes, weights=verdict.weights if weights is None else weights)
         folder = write(changed or task, candidate_of(source), judged, report, tmp_path / "out")
         leave_out(folder / "_bridge.py", without)
         monkeypatch.syspath_prepend(str(folder.parent))

@@ -20,7 +20,7 @@ from kevin_cli.harness.build.build import BuildRequest, build
 from kevin_cli.harness.wire import CONSTRUCTION_SEED
 from kevin_cli.package import write as write_module
 from kevin_cli.package.write import Finished, write
-from kevin_cli.types import DeviceKind, Task, TaskReport, Verdict
+from kevin_cli.types import DEFAULT_STREAM_ONLY, DeviceKind, Task, TaskReport, Verdict
 
 PREPARE = """
 import sys
@@ -65,10 +65,10 @@ def torch_state_kept() -> Iterator[None]:
 def use(package: Import, task: Task, monkeypatch: pytest.MonkeyPatch, caplog):  # type: ignore[no-untyped-def]
     """Run a program beside a package whose kernel needs no compiler; returns what the package said."""
 
-    def run(program: str, guard: str = "", without: str = "") -> str:
+    def run(program: str, guard: str = "", without: str = "", notes: tuple[str, ...] = ()) -> str:
         monkeypatch.setenv("KEVIN_GUARD", guard)
         monkeypatch.syspath_prepend(Path(task.target.path).parent)
-        package(without=without)
+        package(without=without, notes=notes)
         with torch_state_kept():
             exec(PREPARE + textwrap.dedent(program), {})
         return caplog.text
@@ -83,6 +83,23 @@ with torch.no_grad():
     torch.testing.assert_close(m(x), original(x))
 assert calls() == 1
 """
+
+
+@pytest.mark.parametrize(("current", "num_calls"), [("default", 1), ("another", 0)])
+def test_a_kernel_that_is_right_on_the_default_stream_only_runs_on_no_other(  # type: ignore[no-untyped-def]
+    use, monkeypatch: pytest.MonkeyPatch, current: str, num_calls: int
+) -> None:
+    monkeypatch.setattr(torch.cuda, "default_stream", lambda: "default")
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: current)
+    said = use(USE_THE_KERNEL.replace("== 1", f"== {num_calls}"), notes=(DEFAULT_STREAM_ONLY,))
+    assert ("another stream than torch's default one is current" in said) is (num_calls == 0)
+
+
+def test_any_other_kernel_does_not_ask_for_the_stream(  # type: ignore[no-untyped-def]
+    use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: 1 / 0)
+    use(USE_THE_KERNEL)
 
 
 @pytest.fixture(scope="session")
