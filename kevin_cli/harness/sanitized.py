@@ -60,7 +60,7 @@ class Sanitizer:
         argv = command(self.program, tool, [subject.task.target.python, "-u", str(LAUNCH), "alone", str(folder)])
         toolkit = self.program.resolve().parent.parent
         wrap = self.sandbox.wrap(readable=[folder, subject.build, toolkit], gpu=True, debugged=True)
-        env = {**self.sandbox.environment(folder), "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+        env = {**self.sandbox.environment(folder, gpu=True), "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
         finished = await run_to_end([*wrap, *argv], cwd=folder, env=env, timeout_s=self.timeout_s)
         told = parse(finished.output)
         if found := told.of(subject.source):

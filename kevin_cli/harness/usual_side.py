@@ -78,7 +78,7 @@ class UsualSide:
 
     def _launch(self) -> Launch:
         sandbox = Sandbox.find().around(readable=interpreter_folders(self._python))
-        env = steady_environment(sandbox.environment(self._home), bound=False)
+        env = steady_environment(sandbox.environment(self._home, gpu=self._device is DeviceKind.CUDA), bound=False)
         if self._device is DeviceKind.CPU:
             env["CUDA_VISIBLE_DEVICES"] = ""
         wrap = sandbox.wrap(readable=self._readable, gpu=self._device is DeviceKind.CUDA)

@@ -244,10 +244,10 @@ class WorkerSide:
 
 
 def _launch(around: Surroundings, home: Path, inbox: Path) -> Launch:
-    env = steady_environment(around.sandbox.environment(home), bound=around.device is DeviceKind.CPU)
+    on_gpu = around.device is DeviceKind.CUDA
+    env = steady_environment(around.sandbox.environment(home, gpu=on_gpu), bound=not on_gpu)
     if around.device is DeviceKind.CPU:
         env["CUDA_VISIBLE_DEVICES"] = ""
-    on_gpu = around.device is DeviceKind.CUDA
     # Inside bubblewrap a private /tmp is the home; elsewhere it has to be a folder of its own.
     own = () if around.sandbox.level is Isolation.BUBBLEWRAP else (home,)
     wrap = around.sandbox.wrap(readable=[inbox], writable=own, gpu=on_gpu)

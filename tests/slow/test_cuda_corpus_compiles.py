@@ -1,4 +1,4 @@
-"""Every CUDA program of the planted corpus compiles, without a GPU: a bug that does not compile tests nothing.
+"""Every CUDA program that is planted for the judge compiles, without a GPU: a bug that does not compile tests nothing.
 
 Needs nvcc, so it is skipped where there is none.
 """
@@ -13,14 +13,16 @@ from typing import Any
 
 import pytest
 
-from kevin_cli.corpus import Planted, read_corpus
+from kevin_cli.corpus import read_corpus
 from kevin_cli.harness.build.build import BuildRequest, build
 from kevin_cli.harness.build.recorder import RECORDERS
 from kevin_cli.harness.build.toolchain import find
 from kevin_cli.types import DeviceKind, Tree
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-PROGRAMS = [planted for planted in read_corpus() if planted.device == "cuda"]
+FOR_SANITIZERS = sorted((Path(__file__).parents[1] / "gpu" / "sanitizer").glob("*.py"))
+PROGRAMS = {planted.id: planted.source for planted in read_corpus() if planted.device == "cuda"}
+PROGRAMS |= {f"sanitizer/{path.stem}": path.read_text() for path in FOR_SANITIZERS if path.stem != "reference"}
 
 
 def uncontained(argv: Sequence[str], **_: Any) -> list[str]:
@@ -35,10 +37,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     RECORDERS.close()
 
 
-@pytest.mark.parametrize("planted", [pytest.param(planted, id=planted.id) for planted in PROGRAMS])
-def test_a_cuda_program_compiles_with_the_thin_headers(planted: Planted, cache: Path) -> None:
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_cuda_program_compiles_with_the_thin_headers(name: str, cache: Path) -> None:
     request = BuildRequest(
-        source=planted.source, digest="", python=sys.executable, device=DeviceKind.CUDA, init=Tree(kind="tuple"),
+        source=PROGRAMS[name], digest="", python=sys.executable, device=DeviceKind.CUDA, init=Tree(kind="tuple"),
         init_keywords=Tree(kind="dict"), timeout_s=600, cache=cache, contain=uncontained, capability=(9, 0),
     )  # fmt: skip
     found = asyncio.run(build(request))

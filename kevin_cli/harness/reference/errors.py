@@ -45,7 +45,9 @@ class Sums:
     max_error: float = 0.0
     all_count: float = 0.0
     all_error: float = 0.0
-    """With the elements that are out of bounds: for the report of a failure."""
+    all_own: float = 0.0
+    all_size: float = 0.0
+    """Sums of squares with the elements that are out of bounds: for the report of a failure."""
     num_over: int = 0
     num_wrong_class: int = 0
     over: list[torch.Tensor] = field(default_factory=list)
@@ -56,6 +58,12 @@ class Sums:
         count, *squares = torch.cat(self.blocks).sum(0).tolist()
         error, own, high = (math.sqrt(square / count) if count else 0.0 for square in squares)
         return error, max(own, relative.rms * high), high
+
+    def all_rms(self) -> tuple[float, float, float]:
+        """The same over all elements that have a value, those that are out of bounds included."""
+        totals = (self.all_error, self.all_own, self.all_size)
+        error, own, high = (math.sqrt(total / self.all_count) if self.all_count else 0.0 for total in totals)
+        return error, own, high
 
     def bad_block(self, tolerance: Tolerance, relative: Relative) -> str:
         """The first block whose error is too large as a whole, in words; empty when there is none.
@@ -120,13 +128,16 @@ def _add_plain(sums: Sums, parts: Sequence[torch.Tensor], tolerance: Tolerance, 
     count = torch.full_like(typical, given.shape[1])
     squares = norms.square()
     sums.blocks.append(torch.cat([count, squares], 1))
-    totals = torch.stack([typical_error.sum(), typical.sum(), worst.max() / given.shape[1], squares[:, 0].sum()])
-    typical_total, size_total, worst_total, square_total = (totals * given.shape[1]).tolist()
+    totals = torch.stack([typical_error.sum(), typical.sum(), worst.max() / given.shape[1], *squares.sum(0)])
+    typical_total, size_total, worst_total, *all_squares = (totals * given.shape[1]).tolist()
     sums.typical_error += typical_total
     sums.typical += size_total
     sums.max_error = max(sums.max_error, worst_total)
     sums.all_count += given.numel()
-    sums.all_error += square_total / given.shape[1]
+    error_total, own_total, high_total = (total / given.shape[1] for total in all_squares)
+    sums.all_error += error_total
+    sums.all_own += own_total
+    sums.all_size += high_total
     return True
 
 
@@ -169,6 +180,8 @@ def _add_chunk(sums: Sums, chunk: _Chunk, tolerance: Tolerance, relative: Relati
     sums.max_error = max(sums.max_error, float(error.max()))
     sums.all_count += float(valued.sum())
     sums.all_error += float(error.square().sum())
+    sums.all_own += float(own_error.square().sum())
+    sums.all_size += float(size.square().sum())
     _note(sums.over, over, chunk.start)
     _note(sums.wrong_class, wrong_class, chunk.start)
     sums.num_over += int(over.sum())

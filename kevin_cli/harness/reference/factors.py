@@ -210,6 +210,7 @@ def _residuals(factors: Factors, parts: Parts) -> dict[str, float]:
         return {
             "U'U = I": _identity(u.mH @ u),
             "VhVh' = I": _identity(vh @ vh.mH),
+            "S descending": _ratio((wide["s"][..., 1:] - wide["s"][..., :-1]).clamp(min=0.0), wide["s"]),
             "U diag(S) Vh = A": _ratio((u[..., :size] * s.unsqueeze(-2)) @ vh[..., :size, :] - matrix, matrix),
         }
     if "v" not in wide:

@@ -16,7 +16,6 @@ on these inputs, which were drawn after it was loaded.
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -158,9 +157,9 @@ def _floats(candidate: torch.Tensor, own: torch.Tensor, high: torch.Tensor, expe
     elif kind == "ok" and (bad := sums.bad_block(tolerance, expected.relative)):
         kind, detail = "values", bad
     if kind != "ok" and sums.all_count:
-        rms = math.sqrt(sums.all_error / sums.all_count)
+        rms = sums.all_rms()[0]
     typical = sums.typical_error / sums.typical if sums.typical else 0.0
-    found, own_class = _class(sums, expected, candidate.dtype, (rms, own_rms, high_rms), passed=kind == "ok")
+    found, own_class = _class(sums, expected, candidate.dtype, passed=kind == "ok")
     if kind == "values" and is_lower(found, own_class):
         detail += f"; an error like that of {found}, where the module computes in {own_class}"
     return Compared(
@@ -212,19 +211,18 @@ def _reals(tensor: torch.Tensor) -> torch.Tensor:
 # --- words -------------------------------------------------------------------------------------------
 
 
-def _class(
-    sums: Sums, expected: Expected, dtype: torch.dtype, error: tuple[float, float, float], *, passed: bool
-) -> tuple[str, str]:
-    """(class of the candidate's error, of the module's). `error`: RMS of both and of the output.
+def _class(sums: Sums, expected: Expected, dtype: torch.dtype, *, passed: bool) -> tuple[str, str]:
+    """(class of the candidate's error, of the module's).
 
     Within the bound a candidate is of the module's class, or better. A few wrong elements are no matter of precision.
     """
-    rms, own_rms, _ = (value / error[2] if error[2] else value for value in error)
-    own = class_of(dtype, own_rms, expected.levels)
+    error, own_error, size = sums.rms(expected.relative) if passed else sums.all_rms()
+    relative, own_relative = (value / size if size else value for value in (error, own_error))
+    own = class_of(dtype, own_relative, expected.levels)
     own = "fp32" if dtype is torch.float32 and own == "exact" else own
     if not passed and sums.num_over and sums.num_over < MOST * sums.all_count:
         return "", own
-    found = class_of(dtype, rms, expected.levels)
+    found = class_of(dtype, relative, expected.levels)
     return (own if passed and is_lower(found, own) else found), own
 
 

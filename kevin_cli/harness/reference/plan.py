@@ -6,8 +6,8 @@ values the author never meant (an overflow to infinity everywhere) says nothing 
 
 NaN and infinities spread: a sum over everything has no finite output once its input has a NaN. Where four of
 them leave too little finite, one NaN is planted, and then what it leaves does not matter: a kernel that swallows
-it gives numbers. A module that checks its values on the device is never given any, since that would end
-this process's use of the device.
+it gives numbers. A module that checks its values on the device is never given any, and one that asserts by itself
+on a GPU gets the user's own inputs only.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ from kevin_cli.harness.reference.subject import Subject
 
 KEPT_FINITE = 0.8
 """The share of finite outputs may fall to this part of what the user's inputs give."""
-CHECKS_VALUES = ("binary_cross_entropy.", "multinomial.", "bernoulli.", "_assert_async.", "_assert_scalar.")
-"""Operations of `aten` that assert on the values of their input."""
+CHECKS_VALUES = ("binary_cross_entropy.", "multinomial.", "bernoulli.")
+"""Operations of `aten` that assert on NaN in their input; on numbers of its domain they don't."""
+DEVICE_ASSERTS = ("_assert_async.", "_assert_scalar.")
+"""The module's own assertions: nobody knows on what. One that fails on a GPU ends this process's use of it."""
 
 
 class InputPlan:
@@ -78,6 +80,8 @@ class InputPlan:
         return Filler(self._subject, [True] * len(self.structured), self._seed)
 
     def _strength(self, stratum: str, seed: int, finite: float) -> float | None:
+        if self._subject.device.type == "cuda" and self._has(DEVICE_ASSERTS):
+            return None
         if stratum == SPECIAL and not self._bears_special():
             return None
         for strength in STRENGTHS[stratum]:
@@ -92,7 +96,10 @@ class InputPlan:
         pairs = zip(self._subject.input_specs, self.structured, strict=True)
         if not any(takes_special(spec) for spec, structured in pairs if not structured):
             return False
-        return not any(name in op for op in self._subject.operations for name in CHECKS_VALUES)
+        return not self._has((*CHECKS_VALUES, *DEVICE_ASSERTS))
+
+    def _has(self, names: Sequence[str]) -> bool:
+        return any(f"aten.{name}" in op for op in self._subject.operations for name in names)
 
 
 def _finite_share(outputs: Sequence[torch.Tensor]) -> float:
