@@ -58,6 +58,8 @@ class Elements:
         self.streamed: frozenset[Cell] = frozenset()
         """Loads that need not stay in the cache."""
         self.store = "store_vector"
+        self.after: dict[Cell, tuple[str, ...]] = {}
+        """Statements that come after that of a cell, at every column."""
         self.pointer_names: dict[tuple[str, tuple[int, ...], int], str] = {}
 
     @property
@@ -161,7 +163,7 @@ class Elements:
         scans = [cell for cell in item.elements if cell.op == "scan"]
         lines.add("#pragma unroll")
         lines.open("for (int lane = 0; lane < kVector; ++lane) {")
-        for cell in before_all(scans):
+        for cell in leading_to(*(scan.operands[0] for scan in scans)):
             lines.add(*self.statements(cell))
         for cell in scans:
             sign = SCAN_SIGNS[str(cell.detail)]
@@ -186,7 +188,7 @@ class Elements:
         for cell in item.read:
             lines.add(f"const float {self.names.of(cell)} = {self._kept(cell)};")
         for cell in (cell for cell in item.elements if cell.op != "constant"):
-            lines.add(*self.statements(cell))
+            lines.add(*self.statements(cell), *self.after.get(cell, ()))
             if cell in item.kept:
                 lines.add(f"{self._kept(cell)} = {self.names.of(cell)};")
         for cell in item.reductions:
@@ -301,8 +303,8 @@ def _inverse(divisor: Cell) -> str:
     return literal(1.0 / float(divisor.detail), "float32")
 
 
-def before_all(scans: list[Cell]) -> list[Cell]:
-    """What has to be computed at a column before it enters a running value, operands first."""
+def leading_to(*wanted: Cell) -> list[Cell]:
+    """What has to be computed at a column to have these cells there, operands first."""
     order: list[Cell] = []
 
     def visit(cell: Cell) -> None:
@@ -312,6 +314,6 @@ def before_all(scans: list[Cell]) -> list[Cell]:
             visit(operand)
         order.append(cell)
 
-    for scan in scans:
-        visit(scan.operands[0])
+    for cell in wanted:
+        visit(cell)
     return order

@@ -6,6 +6,7 @@ thread of a warp has a row of its own and warps share the columns.
 
 from __future__ import annotations
 
+from kevin_cli.policies.embedded.centred import Centred, centred_in, follow, write_middle
 from kevin_cli.policies.embedded.cuda_frame import LANES, MAX_SHARED_BYTES, Frame, Grid, operator
 from kevin_cli.policies.embedded.passes import Pass, all_rows, is_costly, passes
 from kevin_cli.policies.embedded.space import Cell
@@ -34,6 +35,8 @@ class _Rows:
         self.keep = self._keep()
         self.passes = self._passes(self.keep)
         self.elements.keep = self.keep
+        is_read_again = self.keep == "none" and not frame.has_scans
+        self.centred = centred_in(self.passes) if is_read_again else None
         if self.plan.stream:
             self.elements.stream([] if self._reads_again() else list(self.passes))
 
@@ -100,7 +103,10 @@ class _Rows:
         pointers: set[str] = set()
         for number, item in enumerate(self.passes):
             self._row_cells(number, ready)
-            self._pass(number, item, pointers)
+            if number == 1 and self.centred is not None:
+                self._from_middle(self.centred)
+            else:
+                self._pass(number, item, pointers)
             for cell in item.reductions:
                 self._reduce(cell)
         self._row_cells(self.program.num_passes, ready)
@@ -160,13 +166,39 @@ class _Rows:
         scans = [cell for cell in item.elements if cell.op == "scan"]
         if scans:
             return self._running_across(item, scans, count) if self.frame.is_across else self._scan(item, scans, count)
+        if number == 0 and self.centred is not None:
+            self._middle(self.centred, count)
         num_open = self._open_columns(count)
         lines.add("const int column = at * kVector;")
         self.elements.write_column_coordinates(lines)
         self.elements.write_body(lines, item)
         for _ in range(num_open):
             lines.close()
+        self.elements.after = {}
         return None
+
+    def _middle(self, centred: Centred, count: str) -> None:
+        """A value near the row's mean, the same for all threads of a row."""
+        write_middle(self.lines, self.elements, centred.value, "thread", count)
+        self.lines.add(
+            f"constexpr float kFirst = ({count} < {self.row_threads} ? {count} : {self.row_threads}) * kVector;"
+        )
+        whole = f"{'column' if self.frame.is_across else 'row'}_reduce"
+        call = f"{whole}<{self.frame.threads}>(middle_own, Sum{{}})" if self.cluster == 1 else ""
+        call = call or f"cluster_{whole}<{self.frame.threads}, {self.cluster}>(middle_own, Sum{{}})"
+        self.lines.add(f"const float middle = {call} / kFirst;")
+        follow(self.lines, self.elements, centred.value)
+
+    def _from_middle(self, centred: Centred) -> None:
+        """What the second pass would have summed up in this thread."""
+        lines, count = self.lines, self.frame.vectors(self.space.num_columns)
+        lines.add("// pass 2: from distances to the middle, without reading the row again")
+        share = f"(({count}) - 1 - thread) / {self.row_threads} + 1"
+        lines.add(f"const float held = thread < {count} ? ({share}) * kVector : 0;")
+        lines.add(f"const float gap = middle - {self.names.of(centred.centre)};")
+        for cell in centred.reductions:
+            value = centred.sum_of(cell, "away_own", "square_own", "held", "gap")
+            lines.add(f"const float {self.names.of(cell)}_own = {value};")
 
     def _open_columns(self, count: str) -> int:
         """The loop over a thread's vectors; gives how many braces it opens. No branch where all have equally many."""

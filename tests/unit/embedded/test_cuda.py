@@ -46,7 +46,8 @@ NAMES = (
     *("cumsum_across", "cumprod", "places", "joined", "rotary", "stacked", "max_pool", "avg_pool", "pool_1d"),
     *("pairs", "far_pairs", "own_matmul", "own_bmm", "own_linear", "own_matvec", "own_conv", "own_conv_groups"),
     *("own_depthwise", "own_conv1d", "own_conv3d", "own_transposed", "own_attention"),
-    *("adaptive_pool", "flipped", "triangle", "batch_loss", "conv_tail", "conv_bias", "convs_in_a_row", "order_kept"),
+    *("adaptive_pool", "flipped", "triangle", "batch_loss", "conv_tail", "conv_bias", "convs_in_a_row"),
+    *("order_kept", "far_from_zero"),
     *("embedding", "gathered", "indexed", "turned", "instance_norm", "boundary", "flags"),
 )
 PAIRS = [(name, plan) for name in NAMES for plan in (TILED if CASES[name].rules is OWN else PLANS)]

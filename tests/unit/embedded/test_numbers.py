@@ -211,6 +211,11 @@ CASES: dict[str, Case] = {
         (_random(2, 3, 20, 16), _random(2, 3, 20, 16, seed=1), _random(2, 3, 20, 16, seed=2)),
         rules=OWN,
     ),
+    "far_from_zero": Case(  # the spread is small against the mean
+        lambda m, x: (F.layer_norm(x, (700,), m.w), x.var(dim=-1), x.std(dim=0)),
+        (_random(19, 700, offset=60.0),),
+        {"w": _random(700, seed=1)},
+    ),
     "signs": Case(lambda m, x: torch.sign(x) * 0.5 + torch.sign(x[:1]), (_random(33, 100),)),
     "conv_bias": Case(
         lambda m, x: F.hardswish(F.conv2d(F.relu(x), m.w, m.b, padding=1)) * 0.5 + x[:, :1],
