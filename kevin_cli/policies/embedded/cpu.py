@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from kevin_cli.policies.embedded.centred import centred_in
 from kevin_cli.policies.embedded.cpu_elements import FUNCTIONS, STORAGE, Elements
 from kevin_cli.policies.embedded.cpu_lanes import write_lanes
 from kevin_cli.policies.embedded.cpu_loops import Loop, Loops, identity
@@ -126,6 +127,7 @@ class _Writer:
         self.elements.row_start(self.lines)
         ready: set[Cell] = set()
         loop = Loop("0", str(self.space.column_sizes[0]))
+        self.loops.centred = None if has_scans(self.program) else centred_in(self.passes)
         for number, item in enumerate(self.passes):
             self._row_cells(number, ready)
             self.loops.write(number, item, loop)

@@ -12,7 +12,7 @@ from kevin_cli.policies.embedded.cpu_elements import SCAN_SIGNS, coordinates
 from kevin_cli.policies.embedded.cpu_elements import STORAGE as CPU_STORAGE
 from kevin_cli.policies.embedded.cuda_vectors import is_once, is_vector_load, widest_vector
 from kevin_cli.policies.embedded.names import distinct
-from kevin_cli.policies.embedded.passes import Pass
+from kevin_cli.policies.embedded.passes import Pass, leading_to
 from kevin_cli.policies.embedded.regions import Kernel
 from kevin_cli.policies.embedded.source import Argument, Lines, input_argument, output_arguments
 from kevin_cli.policies.embedded.space import Access, Cell, Store, cells_of
@@ -301,19 +301,3 @@ class Elements:
 def _inverse(divisor: Cell) -> str:
     assert isinstance(divisor.detail, int | float)
     return literal(1.0 / float(divisor.detail), "float32")
-
-
-def leading_to(*wanted: Cell) -> list[Cell]:
-    """What has to be computed at a column to have these cells there, operands first."""
-    order: list[Cell] = []
-
-    def visit(cell: Cell) -> None:
-        if cell in order or cell.is_row or cell.op == "constant":
-            return
-        for operand in cell.operands:
-            visit(operand)
-        order.append(cell)
-
-    for cell in wanted:
-        visit(cell)
-    return order

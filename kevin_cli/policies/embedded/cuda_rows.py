@@ -6,7 +6,8 @@ thread of a warp has a row of its own and warps share the columns.
 
 from __future__ import annotations
 
-from kevin_cli.policies.embedded.centred import Centred, centred_in, follow, write_middle
+from kevin_cli.policies.embedded.centred import Centred, centred_in
+from kevin_cli.policies.embedded.cuda_centred import follow, write_middle
 from kevin_cli.policies.embedded.cuda_frame import LANES, MAX_SHARED_BYTES, Frame, Grid, operator
 from kevin_cli.policies.embedded.passes import Pass, all_rows, is_costly, passes
 from kevin_cli.policies.embedded.space import Cell

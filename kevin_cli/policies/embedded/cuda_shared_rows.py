@@ -5,7 +5,8 @@ Partial results are combined in a fixed order by the launch after.
 
 from __future__ import annotations
 
-from kevin_cli.policies.embedded.centred import Centred, centred_in, follow, write_middle
+from kevin_cli.policies.embedded.centred import Centred, centred_in
+from kevin_cli.policies.embedded.cuda_centred import follow, write_middle
 from kevin_cli.policies.embedded.cuda_frame import LANES, Frame, Grid, operator
 from kevin_cli.policies.embedded.passes import Pass, passes, roots_of, rows_before
 from kevin_cli.policies.embedded.space import Cell

@@ -140,3 +140,19 @@ def needs_rows(program: RowProgram) -> bool:
 
 def has_scans(program: RowProgram) -> bool:
     return any(cell.op == "scan" for cell in cells_of(program))
+
+
+def leading_to(*wanted: Cell) -> list[Cell]:
+    """What has to be computed at a column to have these cells there, operands first."""
+    order: list[Cell] = []
+
+    def visit(cell: Cell) -> None:
+        if cell in order or cell.is_row or cell.op == "constant":
+            return
+        for operand in cell.operands:
+            visit(operand)
+        order.append(cell)
+
+    for cell in wanted:
+        visit(cell)
+    return order
