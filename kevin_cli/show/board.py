@@ -104,7 +104,7 @@ def board(
     room = max(height - len(head) - 3, 3)
     rows, left_out = _chosen(view, room)
     num_cells = max((width - LABEL_WIDTH - WORK_WIDTH) // CELL_WIDTH, 1)
-    last = max([len(t.turns) + (t.index in view.under_way) for t in view.trajectories.values()], default=0)
+    last = max([len(t.turns) + _makes_a_turn(view, t.index) for t in view.trajectories.values()], default=0)
     columns = range(max(0, last - num_cells), max(last, min(view.settings.num_turns, num_cells)))
     lines = [_heading(columns), *(_row(view, trajectory, columns, now) for trajectory in rows)]
     if left_out:
@@ -166,6 +166,11 @@ def _is_active(view: View, index: int) -> bool:
     return view.active is None or index in view.active
 
 
+def _makes_a_turn(view: View, index: int) -> bool:
+    """Whether what is being done becomes a turn; a winner that is judged again already is one."""
+    return index in view.under_way and view.under_way[index][0].stage is not Stage.FINAL
+
+
 def _left_out(view: View, trajectories: Sequence[Trajectory]) -> Text:
     correct = sum(any(turn.verdict.is_correct for turn in trajectory.turns) for trajectory in trajectories)
     return Text(f"{'':<{LABEL_WIDTH}}… {len(trajectories)} more, {correct} with a correct kernel", style="dim")
@@ -185,7 +190,7 @@ def _row(view: View, trajectory: Trajectory, columns: range, now: float) -> Text
         if column < len(turns):
             row.append_text(_cell(view, trajectory.index, turns[column], is_shared=column < trajectory.num_shared))
         elif _is_active(view, trajectory.index):
-            is_now = column == len(turns) and trajectory.index in view.under_way
+            is_now = column == len(turns) and _makes_a_turn(view, trajectory.index)
             row.append(f"{'…' if is_now else '·':>{CELL_WIDTH}}", style="cyan" if is_now else "dim")
     return Text.assemble(row, _work(view, trajectory.index, now), no_wrap=True, overflow="ellipsis")
 

@@ -90,6 +90,15 @@ def test_the_last_frame_has_no_diff_and_nothing_under_way(same_text: Compare) ->
     same_text("board-final-80x24", screen_of(view, "80x24", is_final=True))
 
 
+def test_a_winner_that_is_judged_again_makes_no_turn() -> None:
+    view = watched(settings(num_turns=3, num_trajectories=2), 3)
+    before = screen_of(view, "80x24").splitlines()
+    view.under_way[1] = (Event(trajectory=1, turn=2, stage=Stage.FINAL), 100.0)
+    after = screen_of(view, "80x24").splitlines()
+    assert after[:4] == before[:4]
+    assert after[4] == f"{before[4]}  judging again 3.2 s"
+
+
 def test_before_anything_is_known(same_text: Compare) -> None:
     same_text("board-empty-80x24", screen_of(View(title="rms_norm", settings=settings()), "80x24"))
 
