@@ -248,7 +248,8 @@ def summary(rows: Sequence[Row], num_tasks: int) -> list[str]:
         lines.append(
             f"{rules}: {len(found)} of {num_tasks} measured ({dates[0]} to {dates[-1]}), "
             f"{sum(bool(row.get('is_correct')) for row in found)} correct, {len(right)} by own kernels, "
-            f"fast_1 {eager}/{len(found)} against eager and {fastest}/{len(found)} against the fastest"
+            f"fast_1 {eager}/{len(found)} against eager and {fastest}/{len(found)} against the fastest "
+            f"(medians; {sum(row['outcome'] == 'faster' for row in right)} are faster than eager beyond the noise)"
         )
     return lines
 
