@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -52,6 +52,7 @@ def refuse_shared(settings: Settings, *, shares_device: bool) -> None:
 @asynccontextmanager
 async def open_pool(settings: Settings, judge: JudgeSettings, *, spreads: bool) -> AsyncIterator[SeatedPool]:
     """The pool that was asked for. `spreads`: one task on every seat. Raises `MachineError` without ray."""
+    judge = replace(judge, pause=nullcontext)  # nobody in this process can be silenced from another
     if settings.pool == "ray":
         from kevin_cli.harness.pool_ray import ray_pool
 

@@ -48,6 +48,16 @@ def test_optimize_and_bench_find_the_same_through_the_pool(tmp_path: Path) -> No
     assert [row["outcome"] for row in json.loads(done.stdout)["rows"]] == ["correct"]
 
 
+def test_optimize_through_ray(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs the extra ray")
+    example = ROOT / "kernels_examples" / "rms_norm" / "reference.py"
+    search = ["--turns", "1", "--trajectories", "1", "--out", str(tmp_path), "--no-git", "--pool", "ray"]
+    command = [*KEVIN, "optimize", str(example), *search, "--device", "cpu", "--json", "-q"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode in (0, 1), done.stderr
+    assert json.loads(done.stdout)["outcome"] in ("faster", "no_gain")
+
+
 def test_two_seats_judge_two_tasks_in_programs_of_their_own(tmp_path: Path) -> None:
     settings = JudgeSettings(
         device=DeviceKind.CPU, cache=tmp_path / "cache", rules=Rules.KERNELS, compiled_baseline=False, min_rounds=6,
