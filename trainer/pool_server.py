@@ -20,7 +20,7 @@ from kevin_cli.harness.judge import JudgeSettings
 from kevin_cli.harness.pool import Pool, SeatedPool
 from kevin_cli.harness.pool_devices import local_pool
 from kevin_cli.harness.pool_serve import end_with_parent, serve
-from kevin_cli.types import DeviceKind, Rules
+from kevin_cli.types import DeviceKind, Rules, Task
 from trainer import tasks
 from trainer.config import Config
 from trainer.places import Places
@@ -87,9 +87,12 @@ async def _open_ahead(config: Config, places: Places, pool: Pool) -> None:
     judge = config.judge
     if judge.device == "cpu" or judge.pool == "ray" or judge.verdicts or len(found) > judge.max_open_tasks:
         return
-    for task in found:
+
+    async def one(task: Task) -> None:
         with contextlib.suppress(KevinError):  # whoever asks for a verdict is told
             await pool.open_task(task)
+
+    await asyncio.gather(*(one(task) for task in found))  # their programs start side by side
 
 
 def main() -> None:
