@@ -49,6 +49,19 @@ def load_model(model: Model) -> Any:
         raise UsageError(f"{model.path} can not be loaded: {_line(error)}", "see model.path") from error
 
 
+def refuse_other_end(model: Any, end_id: int) -> None:
+    """Raises `UsageError` when the tokenizer ends an answer with another token than the model does: it would be
+    trained never to stop where it does."""
+    known = model.generation_config.eos_token_id if model.generation_config else None
+    known = model.config.eos_token_id if known is None else known
+    ends = known if isinstance(known, list) else [known]
+    if known is not None and end_id not in ends:
+        raise UsageError(
+            f"the tokenizer's end token is {end_id}, and the model's {', '.join(map(str, ends))}",
+            "set eos_token in tokenizer_config.json to the model's own",
+        )
+
+
 def empty_copy(model: Any, device: Any) -> Any:
     """A model of the same form, without its adapters, for an engine to fill."""
     import transformers

@@ -23,7 +23,7 @@ from trainer import tasks
 from trainer.config import Config
 from trainer.encode import Encoder
 from trainer.engines import Engine, EnginePolicy, SpokenEngine, SpokenPolicy
-from trainer.models import empty_copy, load_model, load_tokenizer
+from trainer.models import empty_copy, load_model, load_tokenizer, refuse_other_end
 from trainer.places import Places, forget_after, last_checkpoint, write_whole
 from trainer.plain import PlainPolicy
 
@@ -38,6 +38,7 @@ def train(places: Places, socket: Path, stop_at: float | None) -> int:
     if config.shard.kind == "zero3" and config.judge.device == "cpu":
         without_shared_memory_kernels()
     model, encoder = load_model(config.model), make_encoder(config)
+    refuse_other_end(model, encoder.end_id)
     engine, policy = make_engine(config, model, encoder)
     log = Log(config, places)
     between = Between(config, log, stop_at=stop_at)

@@ -17,7 +17,7 @@ from typing import Any
 from kevin_cli.errors import UsageError
 from trainer.config import Config
 from trainer.encode import Encoder
-from trainer.models import load_model, with_adapters
+from trainer.models import load_model, refuse_other_end, with_adapters
 from trainer.places import append_line
 from trainer.traces import Sample
 
@@ -62,7 +62,9 @@ def train(
     say(f"{len(data)} samples, {sum(tokens.size for tokens in data) / len(data):.0f} tokens on average")
     torch.manual_seed(config.learn.seed)
     device = torch.device("cuda" if config.judge.device == "cuda" else "cpu")
-    model = with_adapters(load_model(config.model), config.model).to(device).train()
+    base = load_model(config.model)
+    refuse_other_end(base, encoder.end_id)
+    model = with_adapters(base, config.model).to(device).train()
     if config.model.gradient_checkpointing:
         model.gradient_checkpointing_enable()
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]

