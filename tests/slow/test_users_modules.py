@@ -1,7 +1,8 @@
 """From a user's module to its use: TARGET, a kernel by the embedded proposer, the judge, a package, a fresh process.
 
-In that process, which knows nothing of kevin, the package stands in for the module: called as it is, under
-`torch.compile(fullgraph=True)`, and with shapes outside of the contract. Nothing here depends on how fast a kernel
+The package is installed by pip into a clean virtual environment. There, where nothing of kevin can be imported, it
+stands in for the module: called as it is, under `torch.compile(fullgraph=True)`, and with shapes outside of the
+contract; and it leaves nothing when it is uninstalled. Nothing here depends on how fast a kernel
 is: it is packed when the judge finds it right. Five modules are in the default run, all twenty in `make slow`.
 """
 
@@ -26,6 +27,7 @@ from kevin_cli.tasks.target import Given
 from kevin_cli.types import Candidate, DeviceKind, Limits, Style, Task, Trajectory
 
 sys.path.append(str(Path(__file__).parent))
+import clean_environment
 from users_road import MODULES, PATIENCE, QUICK, USE, USERS, User
 
 LIMITS = Limits(max_tokens=100_000, temperature=0.0, timeout_s=60.0 * PATIENCE, seed=0)
@@ -36,6 +38,13 @@ BY_NAME = {user.name: user for user in MODULES}
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("clean") / "venv"
+    clean_environment.make(home)
+    return home
 
 
 async def packed(user: User, out: Path, cache: Path) -> tuple[Task, Path]:
@@ -61,19 +70,19 @@ async def packed(user: User, out: Path, cache: Path) -> tuple[Task, Path]:
     return task, write(task, candidate, verdict, report, out, Finished(directory=built.directory))
 
 
-def use(user: User, task: Task, package: Path, home: Path) -> None:
-    """As `USE` has it, with nothing of kevin on the path and a build cache of its own."""
+def use(user: User, task: Task, package: Path, python: Path, home: Path) -> None:
+    """As `USE` has it, with a build cache of its own."""
     stem = user.target.partition(":")[0].removesuffix(".py").replace("/", ".")
     submodule = user.target.partition("::")[2]
     environment = {
         "PATH": f"/usr/bin:/bin:{Path(sys.executable).parent}",
-        "PYTHONPATH": f"{USERS}:{package.parent}",
+        "PYTHONPATH": str(USERS),
         "XDG_CACHE_HOME": str(home / "cache"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     arguments = [stem, package.name, user.make, user.inputs, submodule, task.class_name]
     done = subprocess.run(
-        [sys.executable, "-c", USE, *arguments],
+        [python, "-c", USE, *arguments],
         cwd=home,
         env=environment,
         timeout=240 * PATIENCE,
@@ -84,20 +93,28 @@ def use(user: User, task: Task, package: Path, home: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def take_the_road(user: User, folder: Path, cache: Path) -> None:
+def take_the_road(user: User, folder: Path, cache: Path, clean: Path) -> None:
     task, package = asyncio.run(packed(user, folder / "out", cache))
-    use(user, task, package, folder)
+    before = clean_environment.listing(clean)
+    python = clean / "bin" / "python"
+    clean_environment.install(python, clean_environment.wheel(package, folder))
+    try:
+        use(user, task, package, python, folder)
+    finally:
+        clean_environment.uninstall(python, package.name)
+    assert clean_environment.listing(clean) == before
+    assert not (folder / "cache").exists(), "it was built again"
 
 
 @pytest.mark.parametrize("user", [BY_NAME[name] for name in QUICK], ids=lambda user: user.name)
-def test_a_users_module_becomes_a_package_in_use(user: User, tmp_path: Path, cache: Path) -> None:
-    take_the_road(user, tmp_path, cache)
+def test_a_users_module_becomes_a_package_in_use(user: User, tmp_path: Path, cache: Path, clean: Path) -> None:
+    take_the_road(user, tmp_path, cache, clean)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("user", [user for user in MODULES if user.name not in QUICK], ids=lambda user: user.name)
-def test_the_other_modules_become_packages_in_use(user: User, tmp_path: Path, cache: Path) -> None:
-    take_the_road(user, tmp_path, cache)
+def test_the_other_modules_become_packages_in_use(user: User, tmp_path: Path, cache: Path, clean: Path) -> None:
+    take_the_road(user, tmp_path, cache, clean)
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ QUICK = ("softcap", "named_results", "encoder", "layers_block", "list_of_feature
 """The five of the default run: a function, a dict of results, a module inside, relative imports, a list of inputs."""
 
 USE = """
-import copy, importlib, os, sys
+import copy, importlib.util, os, sys
 from pathlib import Path
 import torch
 
@@ -133,6 +133,7 @@ with torch.no_grad():
     assert kernel is None, "the kernel ran outside of the contract"
     call(mine)
     assert package_name + ".kernel" in sys.modules
-assert not any(name.partition(".")[0] == "kevin_cli" for name in sys.modules)
+assert importlib.util.find_spec("kevin_cli") is None
+assert Path(sys.modules[package_name].__file__).is_relative_to(sys.prefix)
 """
 """A program in a process of its own, as a user writes it. Under `KEVIN_GUARD=strict` an answer is the kernel's."""
