@@ -129,7 +129,10 @@ def _tell(seen: Seen, ran: Ran, screen: Screen) -> None:
     if len(others) > NUM_OTHERS:
         screen.say(f"  and {len(others) - NUM_OTHERS} kinds more")
     if kind["autocast"]:
-        screen.say("  it runs under autocast there; it is verified without")
+        screen.say("  it runs under autocast there; it is verified without, and under autocast your own forward runs")
+    if kind["grad"] or kind["training"]:
+        why = "need gradients" if kind["grad"] else "are in training mode"
+        screen.say(f"  these calls {why}: a kernel is verified without, and in such calls your own forward will run")
     if "odd" in seen.init:
         screen.say(f"  its constructor was given a {seen.init['odd']}, which can't be written down for a candidate")
     for fault in seen.faults:

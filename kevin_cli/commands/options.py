@@ -81,6 +81,9 @@ class Given:
         str | None, typer.Option(help="A command that calls it ('python train.py', pytest::TEST): its real inputs.")
     ] = None
     run_timeout: Annotated[float | None, typer.Option(help="Seconds that command may take: 300.")] = None
+    name: Annotated[
+        str | None, typer.Option(help="What it is called, and its package: 'NAME_kevin'; default: as the class is.")
+    ] = None
 
 
 class Judging:

@@ -134,8 +134,22 @@ def _profiled(command: str, found: list[dict[str, Any]], ceilings: Ceilings, pyt
         hook_share=hook_us / forward_us if forward_us else 0.0,
         rows=rows,
         best=tuple((row, optimize_command(row, command, python)) for row in chosen),
-        notes=tuple(f"watching ended early: {report['fault']}" for report in found if report["fault"]),
+        notes=(
+            *(f"watching ended early: {report['fault']}" for report in found if report["fault"]),
+            *_gradients(found),
+        ),
     )
+
+
+def _faults(found: list[dict[str, Any]]) -> list[str]:
+    return [f"watching ended early: {report['fault']}" for report in found if report["fault"]]
+
+
+def _gradients(found: list[dict[str, Any]]) -> list[str]:
+    """What a kernel can't help: it has no backward, so a call that autograd follows keeps the user's own forward."""
+    num, of = (sum(report[key] for report in found) for key in ("num_with_gradients", "num_outermost"))
+    text = f"{num} of {of} outermost calls need gradients: there your own forward runs, kernels help the others only"
+    return [text] if num else []
 
 
 def _device_of(found: list[dict[str, Any]]) -> DeviceKind:

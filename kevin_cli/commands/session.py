@@ -79,6 +79,7 @@ def take_order(flags: Mapping[str, Any]) -> Order:
         weights=given.pop("weights", None),
         run=given.pop("run", None) or "",
         run_timeout_s=given.pop("run_timeout", None) or NOTHING_GIVEN.run_timeout_s,
+        name=given.pop("name", None) or "",
     )
     return Order(settings=read(given), screen=screen, as_json=form != "text", form=form, given=about)
 

@@ -105,6 +105,8 @@ async def build_candidate(
             timeout_s=timeout_s,
             cache=cache,
             contain=sandbox.contain,
+            inputs=task.inputs,
+            specs=task.contract.inputs,
         )
     )
     if built.status in BUILD_OUTCOMES:

@@ -23,7 +23,8 @@ class Seen:
     """All calls of one module in one run."""
 
     kinds: tuple[dict[str, Any], ...]
-    """The most frequent first; each with form, specs, looks, kept, num_calls and its surroundings."""
+    """Those in which a kernel may run first, then the most frequent; each with form, specs, looks, kept, num_calls
+    and its surroundings."""
     num_calls: int
     init: dict[str, Any]
     """`args` and `keywords` of the constructor, `odd` when they can't be written down, or nothing."""
@@ -40,13 +41,18 @@ def read_seen(reports: Sequence[dict[str, Any]]) -> Seen:
         key = repr([kind["form"], kind["specs"], [kind[name] for name in SURROUNDINGS]])
         kinds[key] = _joined(kinds[key], kind) if key in kinds else kind
     return Seen(
-        kinds=tuple(sorted(kinds.values(), key=lambda kind: -int(kind["num_calls"]))),
+        kinds=tuple(sorted(kinds.values(), key=lambda kind: (not may_use_a_kernel(kind), -int(kind["num_calls"])))),
         num_calls=sum(report["num_calls"] for report in reports),
         init=next((report["init"] for report in reports if report["init"]), {}),
         state=next((report["state"] for report in reports if report["state"] not in ("", "none")), ""),
         odd=tuple(sorted({name for report in reports for name in report["odd"]})),
         faults=tuple(dict.fromkeys(fault for report in reports for fault in report["faults"])),
     )
+
+
+def may_use_a_kernel(kind: dict[str, Any]) -> bool:
+    """Whether such calls can be inside a contract: in evaluation mode, without gradients and autocast."""
+    return not (kind["training"] or kind["grad"] or kind["autocast"])
 
 
 def _joined(kind: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -73,6 +79,7 @@ def kind_words(kind: dict[str, Any]) -> str:
     """`float32 4×8 (train)`: the tensors of a call and what is special around it."""
     tensors = ", ".join(f"{spec['dtype']} {'×'.join(map(str, spec['shape'])) or 'scalar'}" for spec in kind["specs"])
     around = ["training"] if kind["training"] else []
+    around += ["gradients"] if kind["grad"] else []
     around += ["autocast"] if kind["autocast"] else []
     return (tensors or "no tensors") + (f" ({', '.join(around)})" if around else "")
 

@@ -12,8 +12,10 @@ GENERIC_STEMS = frozenset({"reference", "__init__"})
 
 
 def task_name(target: Target) -> str:
-    """The class's name when it was named, else the file's, else the folder's: `rms_norm`, `llama_mlp`."""
+    """What the user says; else the class's name when that was named, the file's, the folder's: `rms_norm`."""
     path = Path(target.path)
+    if target.name:
+        return identifier(target.name)
     if target.submodule:
         return identifier(target.submodule)
     if target.class_name != "Model":

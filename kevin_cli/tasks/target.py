@@ -46,6 +46,8 @@ class Given:
     run: str = ""
     """`--run`: a command that calls the module; its inputs are those of these calls."""
     run_timeout_s: float = 300.0
+    name: str = ""
+    """`--name`: what the package is called."""
 
 
 NOTHING_GIVEN = Given()
@@ -61,7 +63,7 @@ def parse_target(text: str, python: str | None = None, given: Given = NOTHING_GI
     file, name = _split(whole, interpreter)
     source = _read(file)
     target = _with_given(Target(path=str(file.resolve()), class_name=name or "Model", python=interpreter), given)
-    target = replace(target, submodule=submodule)
+    target = replace(target, submodule=submodule, name=given.name)
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:

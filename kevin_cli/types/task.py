@@ -139,6 +139,8 @@ class Target:
     """`file.py:factory`, when the inputs come from elsewhere than `get_inputs` of the same file."""
     weights: str = ""
     """Absolute path of a checkpoint for the module (of the whole, when a submodule is meant)."""
+    name: str = ""
+    """What the task and its package are called, where the user says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
 The package is installed by pip into a clean virtual environment. There, where nothing of kevin can be imported, it
 stands in for the module: called as it is, under `torch.compile(fullgraph=True)`, and with shapes outside of the
 contract; and it leaves nothing when it is uninstalled. Nothing here depends on how fast a kernel
-is: it is packed when the judge finds it right. Five modules are in the default run, all twenty in `make slow`.
+is: it is packed when the judge finds it right. Five modules are in the default run, all twenty in `make slow`, and five
+take the same road on a GPU in `make gpu`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from kevin_cli.harness.build.build import driver_capability
 from kevin_cli.harness.examine import build_candidate
 from kevin_cli.harness.judge import JudgeSettings, LocalJudge
 from kevin_cli.harness.sandbox import Sandbox
@@ -28,7 +30,7 @@ from kevin_cli.types import Candidate, DeviceKind, Limits, Style, Task, Trajecto
 
 sys.path.append(str(Path(__file__).parent))
 import clean_environment
-from users_road import MODULES, PATIENCE, QUICK, USE, USERS, User
+from users_road import MODULES, ON_GPU, PATIENCE, QUICK, USE, USERS, User
 
 LIMITS = Limits(max_tokens=100_000, temperature=0.0, timeout_s=60.0 * PATIENCE, seed=0)
 KEVIN = Path(sys.executable).with_name("kevin")
@@ -47,27 +49,30 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-async def packed(user: User, out: Path, cache: Path) -> tuple[Task, Path]:
+async def packed(user: User, out: Path, cache: Path, device: DeviceKind) -> tuple[Task, Path]:
     """The package of the embedded proposer's first kernel, judged against the user's module."""
     target = parse_target(f"{USERS}/{user.target}", None, Given(recipes=user.options[1::2]))
     settings = JudgeSettings(
-        device=DeviceKind.CPU,
+        device=device,
         cache=cache,
         build_timeout_s=180.0 * PATIENCE,
         call_timeout_s=30.0 * PATIENCE,
         compiled_baseline=False,
         timing_budget_s=0.5,
     )
+    style = Style.GENERAL if device is DeviceKind.CUDA else Style.GENERAL_CPU
     async with LocalJudge(settings) as judge:
         task = lower(target, await judge.describe(target))
-        candidate = extract(await EmbeddedPolicy().propose(Trajectory(task=task, index=0), LIMITS), Style.GENERAL_CPU)
+        candidate = extract(await EmbeddedPolicy().propose(Trajectory(task=task, index=0), LIMITS), style)
         assert isinstance(candidate, Candidate), candidate
         verdict = await judge.judge(task, candidate)
         assert verdict.is_correct, f"{verdict.detail}\n{verdict.log}\n{candidate.source}"
         assert not verdict.weak_check, verdict.weak_check
         report = await judge.open_task(task)
     built = await build_candidate(task, candidate, sandbox=Sandbox.find(), cache=cache, timeout_s=60.0 * PATIENCE)
-    return task, write(task, candidate, verdict, report, out, Finished(directory=built.directory))
+    capability = driver_capability() if device is DeviceKind.CUDA else None
+    finished = Finished(directory=built.directory, capability=".".join(map(str, capability or ())))
+    return task, write(task, candidate, verdict, report, out, finished)
 
 
 def use(user: User, task: Task, package: Path, python: Path, home: Path) -> None:
@@ -80,7 +85,7 @@ def use(user: User, task: Task, package: Path, python: Path, home: Path) -> None
         "XDG_CACHE_HOME": str(home / "cache"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    arguments = [stem, package.name, user.make, user.inputs, submodule, task.class_name]
+    arguments = [stem, package.name, user.make, user.inputs, submodule, task.class_name, task.contract.device.value]
     done = subprocess.run(
         [python, "-c", USE, *arguments],
         cwd=home,
@@ -93,8 +98,8 @@ def use(user: User, task: Task, package: Path, python: Path, home: Path) -> None
     assert done.returncode == 0, done.stderr
 
 
-def take_the_road(user: User, folder: Path, cache: Path, clean: Path) -> None:
-    task, package = asyncio.run(packed(user, folder / "out", cache))
+def take_the_road(user: User, folder: Path, cache: Path, clean: Path, device: DeviceKind = DeviceKind.CPU) -> None:
+    task, package = asyncio.run(packed(user, folder / "out", cache, device))
     before = clean_environment.listing(clean)
     python = clean / "bin" / "python"
     clean_environment.install(python, clean_environment.wheel(package, folder))
@@ -115,6 +120,12 @@ def test_a_users_module_becomes_a_package_in_use(user: User, tmp_path: Path, cac
 @pytest.mark.parametrize("user", [user for user in MODULES if user.name not in QUICK], ids=lambda user: user.name)
 def test_the_other_modules_become_packages_in_use(user: User, tmp_path: Path, cache: Path, clean: Path) -> None:
     take_the_road(user, tmp_path, cache, clean)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("user", [BY_NAME[name] for name in ON_GPU], ids=lambda user: user.name)
+def test_a_users_module_becomes_a_package_in_use_on_a_gpu(user: User, tmp_path: Path, cache: Path, clean: Path) -> None:
+    take_the_road(user, tmp_path, cache, clean, DeviceKind.CUDA)
 
 
 @pytest.mark.slow

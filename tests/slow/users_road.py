@@ -58,13 +58,24 @@ MODULES = (
 QUICK = ("softcap", "named_results", "encoder", "layers_block", "list_of_features")
 """The five of the default run: a function, a dict of results, a module inside, relative imports, a list of inputs."""
 
+ON_GPU = ("softcap", "llama_norm", "two_results", "layers_block", "masked_scores")
+"""The five of `make gpu`: a function, bfloat16, two results, relative imports, a mask."""
+
 USE = """
 import copy, importlib.util, os, sys
 from pathlib import Path
 import torch
 
-stem, package_name, make, inputs, submodule, class_name = sys.argv[1:]
+stem, package_name, make, inputs, submodule, class_name, device = sys.argv[1:]
 user = importlib.import_module(stem)
+
+
+def placed(value):
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(placed, value))
+    return {key: placed(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
 def imported(guard):
@@ -75,7 +86,7 @@ def imported(guard):
 
 
 def fresh(value):
-    return value.eval() if isinstance(value, torch.nn.Module) else value
+    return value.to(device).eval() if isinstance(value, torch.nn.Module) else value
 
 
 def used(package):
@@ -83,7 +94,7 @@ def used(package):
     if not isinstance(original, torch.nn.Module):
         return getattr(package, make)
     if make.startswith(class_name + "(") and not submodule:
-        mine = eval(make, {**vars(user), class_name: getattr(package, class_name)}).eval()
+        mine = eval(make, {**vars(user), class_name: getattr(package, class_name)}).to(device).eval()
         mine.load_state_dict(original.state_dict(), strict=True)
         return mine
     mine = copy.deepcopy(original)
@@ -109,7 +120,7 @@ def close(found, expected):
 
 torch.manual_seed(1)
 original = fresh(eval(make, vars(user)))
-given = eval(inputs, vars(user))
+given = placed(eval(inputs, vars(user)))
 inside = given
 with torch.no_grad():
     expected = call(original)

@@ -27,7 +27,7 @@ from kevin_cli.harness.build.recorder import RECORDERS, Recorder
 from kevin_cli.harness.build.toolchain import Toolchain, find
 from kevin_cli.harness.wire import ChannelClosed, DeadlineExceeded, ProtocolError
 from kevin_cli.records import to_plain
-from kevin_cli.types import BuildReport, DeviceKind, Tree
+from kevin_cli.types import BuildReport, DeviceKind, TensorSpec, Tree
 
 Status = Literal["built", "no_extension", "failed", "went_on", "import_failed", "crashed", "timed_out"]
 """`went_on`: an extension does not compile, and the candidate was imported all the same."""
@@ -49,6 +49,9 @@ class BuildRequest:
     contain: Contain
     capability: tuple[int, int] | None = None
     """The GPU's compute capability; asked from the driver when not given."""
+    inputs: Tree | None = None
+    """With `specs`, what `forward` takes: a candidate that builds in its first call is called, without memory."""
+    specs: tuple[TensorSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +94,7 @@ def candidate_key(request: BuildRequest, chain: Toolchain) -> str:
     identity = [
         hashlib.sha256(request.source.encode()).hexdigest(), request.device, _architecture(request),
         to_plain(request.init), to_plain(request.init_keywords), headers_version(), chain.identity,
+        to_plain(request.inputs), to_plain(request.specs),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
@@ -168,6 +172,8 @@ def _begin(request: BuildRequest, recorder: Recorder) -> dict[str, Any]:
         "capability": capability if request.device is DeviceKind.CUDA else None,
         "init": to_plain(request.init),
         "init_keywords": to_plain(request.init_keywords),
+        "inputs": to_plain(request.inputs),
+        "specs": to_plain(request.specs),
     }
 
 

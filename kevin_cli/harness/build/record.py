@@ -2,7 +2,8 @@
 
 It answers `load_inline` and `load` by describing the extension to the controller, which compiles it, and
 returns a stand-in for the module. Questions about the GPU are answered with what the controller says.
-A candidate that builds in its constructor is constructed too. It decides nothing: whether something was
+A candidate that builds in its constructor is constructed too, one that builds in its first call is called, with
+tensors that have no memory. It decides nothing: whether something was
 built is known by who built it. Runs in the user's interpreter; standard library and torch only.
 """
 
@@ -14,7 +15,7 @@ import os
 import sys
 import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -100,25 +101,40 @@ def pretend_gpu(capability: tuple[int, int] | None) -> None:
         setattr(torch.cuda, name, lambda *_, _answer=answer, **__: _answer)
 
 
-def plain(tree: dict[str, Any]) -> Any:
-    """A `Tree` from JSON as the value that it stands for."""
-    items = [plain(item) for item in tree.get("items", ())]
+def plain(tree: dict[str, Any], leaves: Sequence[Any] = ()) -> Any:
+    """A `Tree` from JSON as the value that it stands for, around `leaves`."""
+    if tree["kind"] == "tensor":
+        return leaves[tree["index"]]
+    items = [plain(item, leaves) for item in tree.get("items", ())]
     if tree["kind"] == "dict":
         return dict(zip(tree["keys"], items, strict=True))
     return {"list": items, "tuple": tuple(items)}.get(tree["kind"], tree.get("value"))
 
 
 def run_candidate(path: Path, recorder: Recorder, request: dict[str, Any]) -> None:
-    """Import the candidate; construct it when the import built nothing."""
+    """Import the candidate; construct it when the import built nothing, and call it when that built nothing."""
     spec = importlib.util.spec_from_file_location("candidate", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["candidate"] = module
     spec.loader.exec_module(module)
-    if recorder.num_extensions == 0 and hasattr(module, "ModelNew"):
-        with contextlib.suppress(Exception):  # why it cannot be constructed is the worker's to report
-            module.ModelNew(*plain(request["init"]), **plain(request["init_keywords"]))
+    if recorder.num_extensions or not hasattr(module, "ModelNew"):
+        return
+    with contextlib.suppress(Exception):  # why it cannot be constructed or called is the worker's to report
+        made = module.ModelNew(*plain(request["init"]), **plain(request["init_keywords"]))
+        if recorder.num_extensions == 0 and request["inputs"]:
+            made(*plain(request["inputs"], shapes(request["specs"])))
+
+
+def shapes(specs: Sequence[dict[str, Any]]) -> list[Any]:
+    """Tensors with these shapes and types, and nothing in them: whatever computes with them takes no time."""
+    import torch
+
+    return [
+        torch.empty_strided(spec["shape"], spec["strides"], dtype=getattr(torch, spec["dtype"]), device="meta")
+        for spec in specs
+    ]
 
 
 def own_traceback(error: BaseException, path: Path) -> str:

@@ -100,7 +100,7 @@ class Capture:
 
         surroundings = {
             "training": bool(module.training),
-            "grad": torch.is_grad_enabled(),
+            "grad": _needs_gradients(module, tensors),
             "autocast": torch.is_autocast_enabled(tensors[0].device.type) if tensors else False,
             "device": tensors[0].device.type if tensors else "cpu",
         }
@@ -184,6 +184,13 @@ class Capture:
         draft = place.with_suffix(".new")
         draft.write_text(json.dumps(report))
         draft.replace(place)
+
+
+def _needs_gradients(module: Any, tensors: list[Any]) -> bool:
+    """Whether autograd follows the call."""
+    import torch
+
+    return torch.is_grad_enabled() and any(value.requires_grad for value in (*tensors, *module.parameters()))
 
 
 def _first_local(frame: types.FrameType) -> Any:

@@ -69,6 +69,7 @@ class Timing:
         self._pending: list[tuple[Spot, Spot | None, Any, Any]] = []
         self._lock = threading.Lock()
         self._first_s = self._last_s = self._written_s = self._empty_call_s = 0.0
+        self._num_outermost = self._num_with_gradients = 0
         atexit.register(self._finish)
 
     def constructed(self, module: Any, frame: types.FrameType) -> None:
@@ -107,6 +108,8 @@ class Timing:
         """Before an outermost call: what holds for all calls inside."""
         self._local.cuda = _is_on_cuda(module, args)
         self._local.warm = module in self._names
+        self._num_outermost += 1
+        self._num_with_gradients += _needs_gradients(module)
 
     def _mark(self) -> Any:
         return _mark(cuda=self._local.cuda)
@@ -175,6 +178,8 @@ class Timing:
             "span_s": self._last_s - self._first_s,
             "hook_s": self._empty_call_s,
             "fault": self._fault,
+            "num_outermost": self._num_outermost,
+            "num_with_gradients": self._num_with_gradients,
             "spots": [asdict(spot) for spot in kept],
         }
         draft = self._folder / f"time-{os.getpid()}.new"
@@ -243,6 +248,13 @@ def _precision(module: Any) -> str:
     return "tf32" if is_tf32 else str(dtype).removeprefix("torch.")
 
 
+def _needs_gradients(module: Any) -> bool:
+    """Whether autograd will follow the call, which leaves every module in it to its own forward."""
+    import torch
+
+    return torch.is_grad_enabled() and any(value.requires_grad for value in module.parameters())
+
+
 def _is_on_cuda(module: Any, args: tuple[Any, ...]) -> bool:
     import torch
 
@@ -267,6 +279,7 @@ def _empty_call_s() -> float:
     apart = object.__new__(Timing)
     apart._fault = ""
     apart._spots, apart._names, apart._local = {}, weakref.WeakKeyDictionary(), threading.local()
+    apart._num_outermost = apart._num_with_gradients = 0
     apart._first_s = apart._last_s = apart._written_s = float("inf")
     apart._pending, apart._lock = [], threading.Lock()
     began_s = time.perf_counter()

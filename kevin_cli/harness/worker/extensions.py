@@ -33,12 +33,15 @@ class Libraries:
     def get(self, extension: Extension) -> ModuleType | None:
         """The module; `None` for `is_python_module=False`. Raises `NotBuilt`, or what loading raises."""
         if extension.key not in self.entries:
-            raise NotBuilt(
-                f"extension '{extension.name}' was not built: its sources or flags differ between two imports"
-            )
+            raise NotBuilt(f"extension '{extension.name}' was not built: {self._why(extension)}")
         if extension.key not in self.loaded:
             self.loaded[extension.key] = self._load(extension.key, self.entries[extension.key])
         return self.loaded[extension.key]
+
+    def _why(self, extension: Extension) -> str:
+        if any(entry["name"] == extension.name for entry in self.entries.values()):
+            return "its sources or flags differ between two imports"
+        return "nothing asked for it while the file was imported; build it there, not in a later call"
 
     @property
     def modules(self) -> list[ModuleType]:

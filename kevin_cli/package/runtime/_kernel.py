@@ -41,7 +41,21 @@ def new_kernel(folder: Path, record: dict[str, Any], held: list[Any]) -> torch.n
     by_name = dict(zip((spec["name"] for spec in record["parameters"]), held, strict=True))
     for theirs, ours in record["weights"]:
         _give(kernel, theirs, by_name[ours])
+    _resolve_in_first_call(kernel, folder, record)
     return kernel
+
+
+def _resolve_in_first_call(kernel: torch.nn.Module, folder: Path, record: dict[str, Any]) -> None:
+    """A program may ask for its extension when it is first called: there it finds the finished one as well."""
+    forward = kernel.forward
+
+    def first(*args: Any) -> Any:
+        with _lock, _libraries.resolved(folder, record):
+            result = forward(*args)
+        kernel.__dict__.pop("forward", None)
+        return result
+
+    kernel.__dict__["forward"] = first
 
 
 def place(module: Any, name: str) -> tuple[dict[str, Any], str]:

@@ -21,7 +21,7 @@ from kevin_cli.harness.build.build import BuildRequest, Built, build
 from kevin_cli.harness.build.compile import Contain
 from kevin_cli.harness.build.recorder import RECORDERS, Recorders
 from kevin_cli.harness.sandbox import Sandbox
-from kevin_cli.types import DeviceKind, Isolation, Tree
+from kevin_cli.types import DeviceKind, Isolation, TensorSpec, Tree
 
 GOOD = '''
 import torch
@@ -75,6 +75,8 @@ def run(
     request = BuildRequest(
         source=textwrap.dedent(source), digest="", python=sys.executable, device=device, init=Tree(kind="tuple"),
         init_keywords=Tree(kind="dict"), timeout_s=timeout_s, cache=cache, contain=contain,
+        inputs=Tree(kind="tuple", items=(Tree(kind="tensor", index=0),)),
+        specs=(TensorSpec(shape=(3,), dtype="float32", strides=(1,)),),
     )  # fmt: skip
     return asyncio.run(build(request))
 
@@ -105,6 +107,27 @@ def test_a_candidate_is_built_once_and_found_afterwards(cache: Path) -> None:
     assert second.directory == first.directory
     assert time.monotonic() - start < 1
     assert call(first) == 2.0
+
+
+LAZY = (
+    GOOD.replace("ext = load_inline", "import functools\n\n@functools.lru_cache\ndef ext():\n    return load_inline")
+    .replace("ext.plus(x)", "ext().plus(x.contiguous())")
+    .replace("NUMBER", "1")
+)
+
+
+def test_an_extension_that_is_built_in_the_first_call_is_built_before_it(cache: Path) -> None:
+    built = run(LAZY, cache)
+    assert (built.status, built.report.num_libraries) == ("built", 1), built
+    assert call(built) == 2.0
+
+
+def test_one_that_is_built_later_still_is_refused_with_the_reason(cache: Path) -> None:
+    late = LAZY.replace("ext().plus(x", "(ext() if x.sum().item() > 0 else ext()).plus(x")
+    built = run(late, cache)
+    assert built.status == "no_extension"
+    with pytest.raises(AssertionError, match="nothing asked for it while the file was imported; build it there"):
+        call(built)
 
 
 def test_equal_names_with_different_sources_do_not_collide(cache: Path) -> None:

@@ -125,8 +125,34 @@ def test_other_kinds_are_told(
     monkeypatch.chdir(tmp_path)
     capture(tmp_path, "python train.py")
     told = " ".join(capsys.readouterr().err.split())
-    assert "float32 8×4, int64 5, bool 4×4 (training), 5 times" in told
-    assert "also seen: float32 3×4, int64 5, bool 4×4 (training), 1 times: outside the contract" in told
+    assert "float32 8×4, int64 5, bool 4×4 (training, gradients), 5 times" in told
+    assert "also seen: float32 3×4, int64 5, bool 4×4 (training, gradients), 1 times: outside the contract" in told
+    assert (
+        "these calls need gradients: a kernel is verified without, and in such calls your own forward will run" in told
+    )
+
+
+VALIDATE = (
+    TRAIN
+    + """
+    with torch.no_grad():
+        scale.eval()(torch.rand(7, 4), torch.randint(0, 9, (5,)), mask=mask, power=2)
+"""
+)
+
+
+def test_calls_without_gradients_go_before_more_frequent_ones_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A contract of calls that train would be one that no call with a kernel is ever inside of."""
+    written(tmp_path, model=MODEL, train=VALIDATE)
+    monkeypatch.chdir(tmp_path)
+    target = capture(tmp_path, "python train.py")
+    (x, *_), _ = load(target.path, "Scale", inputs_from=target.inputs_from).draw_inputs()
+    assert tuple(x.shape) == (7, 4)
+    told = " ".join(capsys.readouterr().err.split())
+    assert "the contract: float32 7×4, int64 5, bool 4×4, 1 times" in told
+    assert "need gradients" not in told
 
 
 def test_a_test_of_the_users_and_a_module_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import subprocess
 import sys
@@ -227,22 +226,3 @@ def test_the_demo_uses_a_package_in_a_fresh_process(package: Import, task: Task)
     done = subprocess.run([sys.executable, USE, task.target.path, folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "same results" in done.stdout
-
-
-@pytest.mark.slow
-def test_pip_installs_the_folder_into_a_clean_environment(package: Import, task: Task, tmp_path: Path) -> None:
-    folder = Path(str(package().__file__)).parent
-    place = tmp_path / "site"
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*pip, "--target", str(place), str(folder)], check=True)
-    content = json.loads((folder / "verification.json").read_text())["candidate"][:12]
-    assert sorted(path.name for path in place.iterdir()) == ["scale_kevin", f"scale_kevin-1.0+{content}.dist-info"]
-    program = "import torch, scale_kevin; print(scale_kevin.Scale(16, 0.5).eval()(torch.ones(8, 16))[0, 0].item())"
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(place)!r}); {program}"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
-    assert done.stdout.strip() == "1.5"

@@ -111,10 +111,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return Finished(directory=built.directory)
 
 
-def build_request(task: Task, cache: Path) -> BuildRequest:
+def build_request(task: Task, cache: Path, source: str = KERNEL) -> BuildRequest:
     return BuildRequest(
-        source=KERNEL,
-        digest=candidate_of(KERNEL).digest,
+        source=source,
+        digest=candidate_of(source).digest,
         python=sys.executable,
         device=DeviceKind.CPU,
         init=task.init,
@@ -122,6 +122,8 @@ def build_request(task: Task, cache: Path) -> BuildRequest:
         timeout_s=240.0,
         cache=cache,
         contain=lambda argv, **_: list(argv),
+        inputs=task.inputs,
+        specs=task.contract.inputs,
     )
 
 
@@ -133,6 +135,20 @@ def test_a_package_with_an_extension_replaces_the_module_without_building_anythi
     task: Task, verdict: Verdict, report: TaskReport, tmp_path: Path, finished: Finished
 ) -> None:
     write(task, candidate_of(KERNEL), verdict, replace(report, versions=versions_here()), tmp_path, finished)
+    run_in_fresh_process(tmp_path, Path(task.target.path).parent, USE_THE_KERNEL)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_an_extension_that_is_loaded_in_the_first_call_is_the_finished_one(
+    task: Task, verdict: Verdict, report: TaskReport, tmp_path: Path
+) -> None:
+    lazy = "import functools\n" + KERNEL.replace(
+        "extension = load_inline(", "extension = functools.cache(lambda: load_inline("
+    ).replace('"-O1"])', '"-O1"]))').replace("extension.scale(", "extension().scale(")
+    built = asyncio.run(build(build_request(task, tmp_path / "build", lazy)))
+    assert built.status == "built", built.log
+    evidence = replace(report, versions=versions_here())
+    write(task, candidate_of(lazy), verdict, evidence, tmp_path, Finished(directory=built.directory))
     run_in_fresh_process(tmp_path, Path(task.target.path).parent, USE_THE_KERNEL)
     assert not (tmp_path / "cache").exists()
 

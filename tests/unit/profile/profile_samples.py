@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+PATIENCE = float(os.environ.get("TEST_PATIENCE", "1"))
+"""By how much the limits of slow tests are stretched, on a machine that others use."""
 KEVIN = Path(sys.executable).with_name("kevin")
 
 

@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from profile_samples import kevin
+from profile_samples import PATIENCE, kevin
 
 NET = """
     import torch
@@ -25,7 +25,7 @@ NET = """
         def __init__(self):
             super().__init__()
             self.inner = nn.Sequential(*(nn.Identity() for _ in range(5)))
-            self.gates = nn.ModuleList(Gate(512) for _ in range(3))
+            self.gates = nn.ModuleList(Gate(WIDTH) for _ in range(3))
         def forward(self, x):
             for gate in self.gates:
                 x = gate(x)
@@ -35,10 +35,10 @@ NET = """
 SERVE = """
     import torch
     from net import Net
-    net = Net().eval()
+    net = Net().eval().to("DEVICE")
     with torch.no_grad():
         for _ in range(20):
-            net(torch.randn(256, 512))
+            net(torch.randn(ROWS, WIDTH, device="DEVICE"))
 """
 
 
@@ -48,12 +48,23 @@ def test_inputs_of_other_origin_are_refused(tmp_path: Path) -> None:
     assert "--auto finds the inputs itself" in done.stderr
 
 
-@pytest.mark.slow
-def test_the_best_module_is_taken_all_the_way_and_the_whole_is_timed(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(textwrap.dedent(NET))
-    (tmp_path / "serve.py").write_text(textwrap.dedent(SERVE))
+@pytest.mark.timeout(1200 * PATIENCE)
+@pytest.mark.parametrize(
+    ("device", "num_rows", "width"),
+    [
+        pytest.param("cpu", 256, 512, marks=pytest.mark.slow),
+        pytest.param("cuda", 8192, 4096, marks=pytest.mark.gpu),
+    ],
+)
+def test_the_best_module_is_taken_all_the_way_and_the_whole_is_timed(
+    tmp_path: Path, device: str, num_rows: int, width: int
+) -> None:
+    for name, text in (("net.py", NET), ("serve.py", SERVE)):
+        text = text.replace("WIDTH", str(width)).replace("ROWS", str(num_rows)).replace("DEVICE", device)
+        (tmp_path / name).write_text(textwrap.dedent(text))
     few = ("--turns", "1", "--trajectories", "1", "--baseline", "eager", "--no-git")
-    done = kevin(tmp_path, "optimize", "serve.py", "--auto", "--device", "cpu", "--json", *few, timeout_s=600)
+    command = ("optimize", "serve.py", "--auto", "--device", device, "--json", *few)
+    done = kevin(tmp_path, *command, timeout_s=600 * PATIENCE)
     found = json.loads(done.stdout)
     assert [module["target"] for module in found["modules"]] == ["net.py:Gate"]
     assert found["profile"]["best"][0]["class_name"] == "Gate"

@@ -75,6 +75,11 @@ def test_modules_at_numbered_places_are_one_row_and_the_first_call_is_left_out(p
     assert rows["layers.*.slow"]["bytes_in"] == rows["layers.*.slow"]["bytes_out"] == 256 * 64 * 4
 
 
+def test_a_run_that_trains_is_told_that_kernels_do_not_help_there(profiled: dict[str, Any]) -> None:
+    (note,) = profiled["notes"]
+    assert note.startswith("5 of 5 outermost calls need gradients: there your own forward runs")
+
+
 def test_times_add_up(profiled: dict[str, Any]) -> None:
     rows = {row["place"]: row for row in profiled["modules"]}
     assert rows[""]["share"] == pytest.approx(1.0)

@@ -12,6 +12,7 @@ import pytest
 from kevin_cli.errors import ExitCode, TaskError, UsageError
 from kevin_cli.tasks import parse_target
 from kevin_cli.tasks.names import identifier, task_name
+from kevin_cli.tasks.target import Given
 from kevin_cli.types import Target
 
 GOOD = """
@@ -211,3 +212,10 @@ def test_a_task_is_named_after_what_was_named(path: str, class_name: str, name: 
 
 def test_names_can_be_imported() -> None:
     assert all(identifier(text).isidentifier() for text in ["3 x", "..", "", "Conv2dReLU", "_a_"])
+
+
+def test_a_name_of_the_users_own_goes_before_all_others(tmp_path: Path) -> None:
+    file = tmp_path / "b.py"
+    file.write_text("import torch\nclass Norm(torch.nn.Module):\n    pass\n\ndef get_inputs():\n    return []\n")
+    assert task_name(parse_target(f"{file}:Norm")) == "norm"
+    assert task_name(parse_target(f"{file}:Norm", given=Given(name="My-Norm 2"))) == "my_norm_2"
