@@ -94,7 +94,7 @@ def candidate_key(request: BuildRequest, chain: Toolchain) -> str:
     identity = [
         hashlib.sha256(request.source.encode()).hexdigest(), request.device, _architecture(request),
         to_plain(request.init), to_plain(request.init_keywords), headers_version(), chain.identity,
-        to_plain(request.inputs), to_plain(request.specs),
+        *_call(request).values(),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
@@ -172,9 +172,14 @@ def _begin(request: BuildRequest, recorder: Recorder) -> dict[str, Any]:
         "capability": capability if request.device is DeviceKind.CUDA else None,
         "init": to_plain(request.init),
         "init_keywords": to_plain(request.init_keywords),
-        "inputs": to_plain(request.inputs),
-        "specs": to_plain(request.specs),
+        **_call(request),
     }
+
+
+def _call(request: BuildRequest) -> dict[str, Any]:
+    """What `forward` takes, for the recorder."""
+    specs = [to_plain(spec) | {"domain": None} for spec in request.specs]
+    return {"inputs": to_plain(request.inputs) if request.inputs else None, "specs": specs}
 
 
 async def _compile(extension: Extension, request: BuildRequest, chain: Toolchain, deadline: float) -> Compiled:
