@@ -47,7 +47,7 @@ from kevin_cli.harness.quiet import Quiet
 from kevin_cli.harness.reference_side import ReferenceSide
 from kevin_cli.harness.roofline import Ceilings, why_impossible
 from kevin_cli.harness.sandbox import Sandbox, interpreter_folders
-from kevin_cli.harness.sanitized import Sanitizer
+from kevin_cli.harness.sanitized import Sanitizer, try_out
 from kevin_cli.harness.sanitized import Subject as Sanitized
 from kevin_cli.harness.sanitizer import find as find_sanitizer
 from kevin_cli.harness.timing import CANDIDATE, compare_all
@@ -157,7 +157,9 @@ class LocalJudge:
     def _find_sanitizer(self) -> Path:
         """Raises `MachineError` where there is none that works: it was asked for."""
         root = find_toolchain(self._settings.python).cuda_root
-        return find_sanitizer(self._settings.device, self._sandbox.level, root)
+        program = find_sanitizer(self._settings.device, self._sandbox.level, root)
+        try_out(program, self._sandbox, self._settings.python)
+        return program
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

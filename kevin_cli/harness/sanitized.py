@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from kevin_cli.errors import MachineError
 from kevin_cli.harness.faults import CandidateFault
 from kevin_cli.harness.process import Finished, run_to_end
 from kevin_cli.harness.program import LAUNCH
 from kevin_cli.harness.reference_side import ReferenceSide
-from kevin_cli.harness.sandbox import Sandbox
-from kevin_cli.harness.sanitizer import NAME, RAN, TOOLS, Told, command, parse, shown
+from kevin_cli.harness.sandbox import Sandbox, interpreter_folders
+from kevin_cli.harness.sanitizer import HINT, NAME, RAN, TOOLS, Told, command, parse, shown
 from kevin_cli.harness.verify import secret_seed
 from kevin_cli.harness.weights import Pairs
 from kevin_cli.types import Outcome, SanitizerCheck, Task
@@ -26,6 +28,29 @@ NUM_CALLS = 2
 TOOL_TIMEOUT_S = 180.0
 """Checked calls are ten to a hundred times slower, and torch's import is watched too."""
 NOTHING_FOUND = "nothing found"
+
+
+PROBE = """
+import ctypes
+cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cuda.cuDevicePrimaryCtxRelease(0)
+"""
+"""Uses the device and does nothing."""
+
+
+def try_out(program: Path, sandbox: Sandbox, python: str) -> None:
+    """One run over a program that does nothing. Raises `MachineError` where the tool can't follow it: some containers
+    and virtual machines hide what it needs."""
+    contained = sandbox.around(readable=[*interpreter_folders(python), program.resolve().parent.parent])
+    argv = [*contained.wrap(gpu=True, debugged=True), *command(program, TOOLS[0], [python, "-c", PROBE])]
+    env = contained.environment(Path("/tmp"), gpu=True)
+    try:
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise MachineError(f"{NAME} does not come to an end here", HINT) from error
+    told = parse(done.stdout + done.stderr)
+    if not told.is_whole:
+        raise MachineError(f"{NAME} can't check programs here: {told.complaint}", HINT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

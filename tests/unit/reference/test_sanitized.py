@@ -15,9 +15,10 @@ import pytest
 from started import Started
 
 from kevin_cli import tasks
+from kevin_cli.errors import MachineError
 from kevin_cli.harness.faults import CandidateFault
 from kevin_cli.harness.sandbox import Sandbox, interpreter_folders
-from kevin_cli.harness.sanitized import Sanitizer, Subject
+from kevin_cli.harness.sanitized import Sanitizer, Subject, try_out
 from kevin_cli.types import Isolation, Outcome, SanitizerCheck, Target
 
 MODULE = """
@@ -88,6 +89,14 @@ class Reference:
         return found
 
 
+def stand_in(folder: Path, *, finds: str = "", broken: str = "") -> Path:
+    tool = folder / "toolkit" / "bin" / "compute-sanitizer"
+    tool.parent.mkdir(parents=True, exist_ok=True)
+    tool.write_text(STAND_IN.format(python=sys.executable, finds=finds, broken=broken))
+    tool.chmod(0o755)
+    return tool
+
+
 def checked(
     program: Started, tmp_path: Path, *, candidate: str = CANDIDATE, finds: str = "", broken: str = ""
 ) -> tuple[SanitizerCheck, ...]:
@@ -95,13 +104,11 @@ def checked(
     if sandbox.level is not Isolation.BUBBLEWRAP:
         pytest.skip(f"no bubblewrap here: {sandbox.note}")
     (tmp_path / "model.py").write_text(MODULE)
-    build, tool = tmp_path / "build", tmp_path / "toolkit" / "bin" / "compute-sanitizer"
-    for folder in (build, tool.parent, tmp_path / "scratch"):
+    build, tool = tmp_path / "build", stand_in(tmp_path, finds=finds, broken=broken)
+    for folder in (build, tmp_path / "scratch"):
         folder.mkdir(parents=True, exist_ok=True)
     (build / "candidate.py").write_text(candidate)
     (build / "manifest.json").write_text(json.dumps({"extensions": {}}))
-    tool.write_text(STAND_IN.format(python=sys.executable, finds=finds, broken=broken))
-    tool.chmod(0o755)
     target = Target(path=str(tmp_path / "model.py"), class_name="Model", python=sys.executable)
     task = tasks.lower(target, program.describe_file(tmp_path / "model.py"))
     program.open()
@@ -134,3 +141,12 @@ def test_a_tool_that_cannot_attach_and_a_candidate_that_fails_under_it_prove_not
     assert [one.passed for one in found] == [None] * 4
     assert "did not come to the end of its calls" in found[0].detail
     assert "No attachable process found" in found[2].detail
+
+
+def test_a_tool_that_cannot_attach_here_is_told_before_anything_is_judged(tmp_path: Path) -> None:
+    sandbox = Sandbox.find()
+    if sandbox.level is not Isolation.BUBBLEWRAP:
+        pytest.skip(f"no bubblewrap here: {sandbox.note}")
+    try_out(stand_in(tmp_path), sandbox, sys.executable)
+    with pytest.raises(MachineError, match="can't check programs here: Error: No attachable process found"):
+        try_out(stand_in(tmp_path, broken="memcheck"), sandbox, sys.executable)
