@@ -97,9 +97,6 @@ static void cross_entropy_kernel(const float* __restrict__ logits, const int64_t
       }
       const float row_max = row_max_has_nan ? NAN : row_max_best;
       const float row_sum_2 = static_cast<float>(row_sum_2_total);
-      const float abs_ = std::abs(row_max);
-      const bool eq = abs_ == INFINITY;
-      const float where = eq ? 0.0f : row_max;
       // pass 2: sum over the row
       double row_sum_total = 0.0;
       for (int64_t block = 0; block < 32000; block += 4096) {
@@ -108,7 +105,7 @@ static void cross_entropy_kernel(const float* __restrict__ logits, const int64_t
 #pragma omp simd reduction(+ : row_sum_part)
         for (int64_t column = block; column < block_end; ++column) {
           const float logits_value = logits_row[column];
-          const float sub = logits_value - where;
+          const float sub = logits_value - row_max;
           const float exp_ = exp_f32(sub);
           row_sum_part += exp_;
         }
@@ -116,7 +113,7 @@ static void cross_entropy_kernel(const float* __restrict__ logits, const int64_t
       }
       const float row_sum = static_cast<float>(row_sum_total);
       const float log_ = log_f32(row_sum);
-      const float add = log_ + where;
+      const float add = log_ + row_max;
       const float sub_2 = add - row_sum_2;
       const float cross_entropy_loss = ne ? sub_2 : 0.0f;
       output[row] = cross_entropy_loss;

@@ -104,9 +104,6 @@ __global__ void __launch_bounds__(1024) cross_entropy_kernel(const float* __rest
   }
   const float row_max = row_reduce<1024>(row_max_own, Max{});
   const float row_sum_2 = row_reduce<1024>(row_sum_2_own, Sum{});
-  const float abs_ = fabsf(row_max);
-  const bool eq = abs_ == INFINITY;
-  const float where = eq ? 0.0f : row_max;
   // pass 2
   float row_sum_own = Sum::kIdentity;
 #pragma unroll
@@ -117,7 +114,7 @@ __global__ void __launch_bounds__(1024) cross_entropy_kernel(const float* __rest
 #pragma unroll
       for (int lane = 0; lane < kVector; ++lane) {
         const float logits_value = logits_value_kept[item][lane];
-        const float sub = logits_value - where;
+        const float sub = logits_value - row_max;
         const float exp_ = expf(sub);
         row_sum_own += exp_;
       }
@@ -125,7 +122,7 @@ __global__ void __launch_bounds__(1024) cross_entropy_kernel(const float* __rest
   }
   const float row_sum = row_reduce<1024>(row_sum_own, Sum{});
   const float log_ = logf(row_sum);
-  const float add = log_ + where;
+  const float add = log_ + row_max;
   const float sub_2 = add - row_sum_2;
   const float cross_entropy_loss = ne ? sub_2 : 0.0f;
   if (thread == 0) {

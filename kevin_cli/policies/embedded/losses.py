@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kevin_cli.policies.embedded.activations import log_sigmoid
-from kevin_cli.policies.embedded.norms import log_softmax, logsumexp, vector_norm
+from kevin_cli.policies.embedded.norms import log_softmax, log_total, vector_norm
 from kevin_cli.policies.embedded.operations import (
     exp,
     log,
@@ -47,7 +47,7 @@ def negative_log_likelihood(
     if weight is not None or target.kind != "int" or len(self.shape) != 2 or target.shape != self.shape[:1]:
         raise RefusedError("a loss with class weights, class probabilities or classes not in the last dimension")
     picked = _picked(self if logits is None else logits, target, ignore_index)
-    losses = -picked if logits is None else logsumexp(logits, -1) - picked
+    losses = -picked if logits is None else log_total(logits, -1) - picked
     counted = apply("ne", target, ignore_index)
     kept = where(counted, losses, 0.0)
     if reduction != MEAN:

@@ -44,6 +44,16 @@ def log_softmax(self: Value, dim: int, dtype: str | bool | None = None) -> Value
     return shifted - log(total(exp(shifted), dim, True))
 
 
+def log_total(self: Value, dim: int) -> Value:
+    """What `log_softmax` subtracts, without the dimension: NaN for a row that holds an infinity, as in torch's losses.
+
+    `logsumexp` gives that infinity.
+    """
+    dims = all_dims(self, dim)
+    top = largest(self, dims, True)
+    return _without(log(total(exp(self - top), dims, True)) + top, dims)
+
+
 def logsumexp(self: Value, dim: Dims, keepdim: bool = False) -> Value:
     """An infinite maximum is not subtracted, so that a row of -inf gives -inf and not NaN."""
     dims = all_dims(self, dim)

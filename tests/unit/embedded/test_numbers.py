@@ -88,6 +88,9 @@ CASES: dict[str, Case] = {
         (_random(3, 4, 5, 50), (torch.arange(250).reshape(5, 50) % 3)),
     ),
     "cross_entropy": Case(lambda m, x, y: F.cross_entropy(x, y), (_random(33, 257), _targets(33, 257))),
+    "cross_entropy_rows": Case(
+        lambda m, x, y: F.cross_entropy(x, y, reduction="none"), (_random(9, 257), _targets(9, 257))
+    ),
     "mse": Case(lambda m, x, y: F.mse_loss(x, y), (_random(33, 50), _random(33, 50, seed=1))),
     "gelu_chain": Case(
         lambda m, x, y: F.gelu(x + m.b) * 2 + y, (_random(33, 257), _random(33, 257, seed=1)), {"b": _random(257)}
@@ -244,6 +247,7 @@ SPECIAL = (
     "softmax",
     "logsumexp",
     "log_softmax",
+    "cross_entropy_rows",
     "activations",
     "layer_norm",
     "two_outputs",
