@@ -168,8 +168,9 @@ def _add_chunk(sums: Sums, chunk: _Chunk, tolerance: Tolerance, relative: Relati
     error = torch.where(valued, (chunk.given - target).abs(), 0.0)
     own_error = torch.where(valued & chunk.own.isfinite(), (chunk.own - target).abs(), 0.0)
     size = torch.where(valued, target.abs(), 0.0)
-    typical = _typical(size, valued)
-    typical_error = torch.maximum(_typical(own_error, valued), relative.typical * typical)
+    filled = valued & ((size > 0) | (own_error > 0))
+    typical = _typical(size, filled)
+    typical_error = torch.maximum(_typical(own_error, filled), relative.typical * typical)
     base = tolerance.cap_error * typical_error + tolerance.cap_eps * tolerance.eps * (size + typical) + tolerance.tiny
     over = valued & (error > base + tolerance.kappa * own_error)
     counted = valued & ~over & (own_error <= base)
@@ -201,7 +202,10 @@ def _class(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _typical(size: torch.Tensor, valued: torch.Tensor) -> torch.Tensor:
-    """The typical magnitude of each block: (mean of square roots) squared; shape (blocks, 1)."""
+    """The typical magnitude of each block: (mean of square roots) squared; shape (blocks, 1).
+
+    Of the elements that are not exactly zero: where most are, they would make the others' rounding look large.
+    """
     count = valued.sum(1, keepdim=True).clamp(min=1)
     return (size.sqrt().sum(1, keepdim=True) / count).square()
 
