@@ -65,6 +65,10 @@ class Built:
     report: BuildReport
 
 
+CALL_TIMEOUT_S = 5.0
+"""For a call with tensors that have no memory, made only to see which extensions it builds."""
+
+
 @dataclass(slots=True)
 class Session:
     """What happened while one candidate was recorded."""
@@ -72,6 +76,12 @@ class Session:
     compiled: dict[str, tuple[Extension, Compiled]] = field(default_factory=dict)
     status: str = ""
     text: str = ""
+    is_called: bool = False
+    """Import and construction are over and built nothing; what becomes of a call is the worker's to report."""
+
+    def patience(self, deadline: float) -> float:
+        """Until when the next event may come."""
+        return min(deadline, time.monotonic() + CALL_TIMEOUT_S) if self.is_called else deadline
 
     @property
     def failures(self) -> list[Compiled]:
@@ -146,7 +156,10 @@ async def _record(
     """Serve the recorder until it ends, dies or runs out of time."""
     try:
         recorder.send(_begin(request, recorder))
-        while (event := await recorder.event(deadline))["event"] == "extension":
+        while (event := await recorder.event(session.patience(deadline)))["event"] != "end":
+            if event["event"] == "calling":
+                session.is_called = True
+                continue
             extension = Extension.from_json(event["extension"])
             compiled = await _compile(extension, request, chain, deadline)
             session.compiled[extension.key] = (extension, compiled)
@@ -155,6 +168,8 @@ async def _record(
             recorder.send({"built": compiled.library is not None, "log": compiled.log})
         session.status, session.text = str(event["status"]), str(event["text"])
     except DeadlineExceeded:
+        if session.is_called:
+            return _verdict(session)
         return "timed_out", f"importing the candidate did not finish within {request.timeout_s:g} s"
     except (ChannelClosed, ProtocolError, KeyError, TypeError, ValueError):
         return _after_crash(session, recorder.how_it_ended())
@@ -191,6 +206,8 @@ async def _compile(extension: Extension, request: BuildRequest, chain: Toolchain
 def _after_crash(session: Session, how: str) -> tuple[Status, str]:
     if session.failures:
         return "failed", "the extension does not compile"
+    if session.is_called:
+        return _verdict(session)
     return "crashed", f"the process that imports the candidate {how}"
 
 

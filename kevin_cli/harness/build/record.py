@@ -121,10 +121,17 @@ def run_candidate(path: Path, recorder: Recorder, request: dict[str, Any]) -> No
     spec.loader.exec_module(module)
     if recorder.num_extensions or not hasattr(module, "ModelNew"):
         return
-    with contextlib.suppress(Exception):  # why it cannot be constructed or called is the worker's to report
+    with contextlib.suppress(Exception):  # why it cannot be constructed is the worker's to report
         made = module.ModelNew(*plain(request["init"]), **plain(request["init_keywords"]))
         if recorder.num_extensions == 0 and request["inputs"]:
-            made(*plain(request["inputs"], shapes(request["specs"])))
+            try_call(made, recorder, request)
+
+
+def try_call(made: Callable[..., Any], recorder: Recorder, request: dict[str, Any]) -> None:
+    """Call it to see what it builds. Whatever else comes of the call, `SystemExit` too, is the worker's to report."""
+    recorder.send({"event": "calling"})
+    with contextlib.suppress(BaseException):
+        made(*plain(request["inputs"], shapes(request["specs"])))
 
 
 def shapes(specs: Sequence[dict[str, Any]]) -> list[Any]:

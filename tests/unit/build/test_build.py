@@ -122,6 +122,23 @@ def test_an_extension_that_is_built_in_the_first_call_is_built_before_it(cache: 
     assert call(built) == 2.0
 
 
+@pytest.mark.parametrize(
+    "ends", ["os._exit(0)", "os.kill(os.getpid(), 11)", "sys.exit(0)", "os.close(int(sys.argv[2]))"]
+)
+def test_how_a_call_ends_is_for_the_worker_to_find_out(cache: Path, ends: str) -> None:
+    calls = "import os, sys\nfrom torch import nn\n\nclass ModelNew(nn.Module):\n    def forward(self, x):\n"
+    built = run(calls + f"        {ends}\n", cache)
+    assert (built.status, built.detail) == ("no_extension", "the candidate builds no extension")
+
+
+def test_a_call_that_does_not_end_is_left_to_the_worker(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kevin_cli.harness.build.build.CALL_TIMEOUT_S", 0.5)
+    endless = (
+        "from torch import nn\n\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        while True: pass\n"
+    )
+    assert run(endless, cache).status == "no_extension"
+
+
 def test_one_that_is_built_later_still_is_refused_with_the_reason(cache: Path) -> None:
     late = LAZY.replace("ext().plus(x", "(ext() if x.sum().item() > 0 else ext()).plus(x")
     built = run(late, cache)
