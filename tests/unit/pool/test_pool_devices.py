@@ -22,9 +22,12 @@ def settings(folder, kind=DeviceKind.CPU):
     return JudgeSettings(device=kind, cache=folder)
 
 
+def seat_programs():
+    return [child for child in psutil.Process().children() if "kevin_cli.harness.pool_serve" in child.cmdline()]
+
+
 def seat_program(number=0):
-    found = [child for child in psutil.Process().children() if "kevin_cli.harness.pool_serve" in child.cmdline()]
-    return found[number]
+    return seat_programs()[number]
 
 
 @pytest.mark.parametrize(("listed", "found"), [("", ("0", "1")), ("3,5", ("3", "5")), ("GPU-ab", ("GPU-ab",))])
@@ -53,7 +56,7 @@ def test_a_seat_sees_its_gpu_alone_and_says_what_is_wrong_with_a_task(tmp_path):
             return seat_program().environ()["CUDA_VISIBLE_DEVICES"]
 
     assert asyncio.run(story()) == "7"
-    assert not psutil.Process().children()
+    assert seat_programs() == []
 
 
 def test_a_seat_that_is_killed_is_started_again_and_asked_again(tmp_path):
