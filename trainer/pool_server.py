@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from kevin_cli.errors import KevinError
-from kevin_cli.harness.judge import JudgeSettings
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.pool import Pool, SeatedPool
 from kevin_cli.harness.pool_devices import local_pool
 from kevin_cli.harness.pool_serve import end_with_parent, serve

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kevin_cli.errors import KevinError
-from kevin_cli.harness.judge import JudgeSettings
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.pool import Pool
 from kevin_cli.types import Task, TaskReport
 from trainer import tasks

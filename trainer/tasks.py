@@ -17,7 +17,8 @@ from pathlib import Path
 
 from kevin_cli import records, tasks
 from kevin_cli.errors import KevinError, UsageError
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.judge import LocalJudge
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.types import DeviceKind, Task
 from trainer import generate, kernelbench
 from trainer.config import Config

@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from kevin_cli.errors import UsageError
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.judge import LocalJudge
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.pool import SeatedPool
 from kevin_cli.harness.pool_devices import local_pool
 from kevin_cli.policies.serving.gpus import find_gpus, read_indices

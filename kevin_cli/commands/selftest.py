@@ -21,7 +21,7 @@ from kevin_cli.commands.selftest_report import isolation_of, kept_rows, selftest
 from kevin_cli.corpus import HERE, KINDS, Kind, Planted, read_corpus
 from kevin_cli.corpus.rows import Row, count
 from kevin_cli.errors import ExitCode, UsageError
-from kevin_cli.harness.judge import JudgeSettings
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.show.selftest import counts_block, row_line
 from kevin_cli.tasks.target import find_python
 from kevin_cli.types import DeviceKind, Rules, Target

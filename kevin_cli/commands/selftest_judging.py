@@ -22,7 +22,8 @@ from kevin_cli.errors import InfraError
 from kevin_cli.harness.build.build import Built
 from kevin_cli.harness.examine import build_candidate
 from kevin_cli.harness.faults import CandidateFault
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.judge import LocalJudge
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.sandbox import Sandbox, interpreter_folders
 from kevin_cli.harness.usual_side import UsualSide
 from kevin_cli.types import DeviceKind, Target, Task, TaskReport

@@ -18,7 +18,8 @@ from kevin_cli.errors import MachineError, NothingToOptimizeError, StoppedError,
 from kevin_cli.harness.build.build import driver_capability
 from kevin_cli.harness.device import choose as choose_device
 from kevin_cli.harness.examine import build_candidate
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.judge import LocalJudge
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.sandbox import Sandbox
 from kevin_cli.package.write import Finished
 from kevin_cli.policies.serving.gpus import find_gpus, read_indices, split_gpus

@@ -30,7 +30,8 @@ from typing import Protocol, Self
 
 from kevin_cli.harness.build.toolchain import num_cpus
 from kevin_cli.harness.faults import CandidateFault
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge, build_ahead
+from kevin_cli.harness.judge import LocalJudge, build_ahead
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.turns import Turns
 from kevin_cli.types import (
     BuildReport,

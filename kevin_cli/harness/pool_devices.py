@@ -21,7 +21,7 @@ from pathlib import Path
 
 from kevin_cli.errors import InfraError
 from kevin_cli.harness.device import visible_gpus
-from kevin_cli.harness.judge import JudgeSettings
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.pool import LocalSeat, SeatedPool
 from kevin_cli.harness.pool_client import PoolClient
 from kevin_cli.types import BuildReport, Candidate, DeviceKind, StageWatch, Task, TaskReport, Verdict

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from kevin_cli.errors import InfraError, MachineError
-from kevin_cli.harness.judge import JudgeSettings
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.pool import LocalSeat, SeatedPool
 from kevin_cli.types import BuildReport, Candidate, DeviceKind, Outcome, StageWatch, Task, TaskReport, Verdict
 

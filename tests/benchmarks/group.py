@@ -36,7 +36,8 @@ from kevin_cli import tasks
 from kevin_cli.harness.build.support import support_for
 from kevin_cli.harness.build.toolchain import find, num_cpus
 from kevin_cli.harness.device import describe_device
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.judge import LocalJudge
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.pool import LocalPool
 from kevin_cli.types import Candidate, DeviceKind, Outcome, Target, Task, Verdict
 

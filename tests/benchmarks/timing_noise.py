@@ -41,9 +41,10 @@ from kevin_cli import tasks  # noqa: E402
 from kevin_cli.harness import opened as opening  # noqa: E402
 from kevin_cli.harness.elsewhere import has_own_module  # noqa: E402
 from kevin_cli.harness.examine import build_candidate  # noqa: E402
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge  # noqa: E402
+from kevin_cli.harness.judge_settings import JudgeSettings  # noqa: E402
 from kevin_cli.harness.opened import OpenedTask  # noqa: E402
 from kevin_cli.harness.statistics import compare  # noqa: E402
+from kevin_cli.harness.task_programs import TaskPrograms  # noqa: E402
 from kevin_cli.harness.timing import EAGER, ELSEWHERE, MIN_NOISE_FLOOR, Measured, Side, measure  # noqa: E402
 from kevin_cli.harness.verify import secret_seed  # noqa: E402
 from kevin_cli.harness.worker_side import WorkerSide  # noqa: E402
@@ -197,8 +198,8 @@ def source(device: DeviceKind, more: int) -> str:
 class Bench:
     """One size: an opened task, and workers that hold the kernel in its versions."""
 
-    def __init__(self, judge: LocalJudge, opened: OpenedTask) -> None:
-        self.judge, self.opened = judge, opened
+    def __init__(self, programs: TaskPrograms, opened: OpenedTask) -> None:
+        self.programs, self.opened = programs, opened
         self.deadline = 0.0
         self.device = opened.task.contract.device
         self.size = opened.task.contract.inputs[0].shape[0]
@@ -210,9 +211,7 @@ class Bench:
     @contextlib.asynccontextmanager
     async def workers(self, *extras: int) -> AsyncIterator[list[WorkerSide]]:
         """Fresh ones, started beside each other; each with the kernel that moves so many elements more."""
-        spare = self.judge._spare
-        assert spare is not None
-        around, limit = spare._around, spare._call_timeout_s
+        around, limit = self.programs.surroundings, self.programs.settings.call_timeout_s
         found = await asyncio.gather(*(WorkerSide.start(around, limit) for _ in extras))
         try:
             for worker, extra in zip(found, extras, strict=True):
@@ -228,8 +227,8 @@ class Bench:
         built = await build_candidate(
             self.opened.task,
             Candidate(source=text, digest=""),
-            sandbox=self.judge._contained,
-            cache=self.judge._settings.cache,
+            sandbox=self.programs.contained,
+            cache=self.programs.settings.cache,
             timeout_s=120.0,
         )
         await worker.open(self.opened.task, self.opened.arenas)
@@ -296,31 +295,33 @@ def _fours(count: float) -> int:
 
 
 @contextlib.asynccontextmanager
-async def opened_task(device: DeviceKind, size: int, folder: Path) -> AsyncIterator[tuple[LocalJudge, OpenedTask]]:
+async def opened_task(device: DeviceKind, size: int, folder: Path) -> AsyncIterator[tuple[TaskPrograms, OpenedTask]]:
     """Without compiled baselines: none is needed here."""
     path = folder / "module.py"
     path.write_text(MODULE.replace("COUNT", str(size)))
     settings = JudgeSettings(device=device, cache=folder / "cache", python=sys.executable)
-    async with LocalJudge(settings) as judge:
+    programs = TaskPrograms(settings)
+    await programs.start()
+    try:
         target = Target(path=str(path), class_name="Model", python=sys.executable)
-        task: Task = tasks.lower(target, await judge.describe(target))
-        reference = await judge._reference_for(task)
-        assert judge._spare is not None
-        await judge._spare.wait()
+        task: Task = tasks.lower(target, await programs.describe(target))
+        reference = await programs.reference_for(task)
+        assert programs.spare is not None
+        await programs.spare.wait()
         opened = await opening.open_task(task, reference, compiled=False, why="not needed")
-        try:
-            async with judge._quiet.measuring():
-                yield judge, opened
-        finally:
-            opened.arenas.close()
+        async with programs.quiet.measuring(), contextlib.AsyncExitStack() as stack:
+            stack.callback(opened.arenas.close)
+            yield programs, opened
+    finally:
+        await programs.end()
 
 
 async def one_size(device: DeviceKind, size: int, chosen: argparse.Namespace, deadline: float) -> tuple[list[Row], Any]:
     num_sizes = len(chosen.sizes or SIZES[device])
     count, others = -(-chosen.intervals // num_sizes), -(-chosen.slowed // num_sizes)
     with tempfile.TemporaryDirectory(prefix="kevin-noise-", ignore_cleanup_errors=True) as folder:
-        async with opened_task(device, size, Path(folder)) as (judge, opened):
-            bench, start = Bench(judge, opened), time.monotonic()
+        async with opened_task(device, size, Path(folder)) as (programs, opened):
+            bench, start = Bench(programs, opened), time.monotonic()
 
             def until(share: float) -> None:
                 bench.deadline = start + share * (deadline - start)

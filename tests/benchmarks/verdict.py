@@ -32,7 +32,8 @@ sys.path.insert(0, str(ROOT))
 
 from kevin_cli import tasks  # noqa: E402
 from kevin_cli.harness import opened as opening  # noqa: E402
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge  # noqa: E402
+from kevin_cli.harness.judge import LocalJudge  # noqa: E402
+from kevin_cli.harness.judge_settings import JudgeSettings  # noqa: E402
 from kevin_cli.harness.program import Program, Reply  # noqa: E402
 from kevin_cli.harness.statistics import compare  # noqa: E402
 from kevin_cli.harness.timing import AGAIN, EAGER, ELSEWHERE, Samples  # noqa: E402

@@ -20,7 +20,8 @@ from pathlib import Path
 import pytest
 
 from kevin_cli import tasks
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.judge import LocalJudge
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.policies.intervals import Interval, overlap_s, total_s
 from kevin_cli.policies.sharing import Around, Sharing
 from kevin_cli.policies.transformers import TransformersPolicy

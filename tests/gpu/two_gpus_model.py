@@ -26,7 +26,8 @@ from test_sharing import MODULE, SHAPE, make_model, render, share  # noqa: E402
 
 from kevin_cli import tasks  # noqa: E402
 from kevin_cli.commands.session import use_gpus  # noqa: E402
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge  # noqa: E402
+from kevin_cli.harness.judge import LocalJudge  # noqa: E402
+from kevin_cli.harness.judge_settings import JudgeSettings  # noqa: E402
 from kevin_cli.policies.intervals import overlap_s, total_s  # noqa: E402
 from kevin_cli.policies.transformers import TransformersPolicy  # noqa: E402
 from kevin_cli.settings import Settings  # noqa: E402

@@ -10,7 +10,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from judge_bench import HERE, Bench
 
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.judge import LocalJudge
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.types import DeviceKind
 
 

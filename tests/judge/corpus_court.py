@@ -18,7 +18,8 @@ from kevin_cli.corpus import HERE, Planted, read_corpus, task_path
 from kevin_cli.corpus.rows import judge_row
 from kevin_cli.harness.examine import build_candidate
 from kevin_cli.harness.faults import CandidateFault
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.judge import LocalJudge
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.sandbox import Sandbox, interpreter_folders
 from kevin_cli.harness.usual_side import UsualSide
 from kevin_cli.types import Candidate, Target

@@ -12,7 +12,8 @@ import pytest
 from corpus_court import SAMPLE, Court, Surroundings, corpus_for
 
 from kevin_cli.corpus import HERE
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.judge import LocalJudge
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.usual_side import UsualSide
 from kevin_cli.types import DeviceKind, Isolation, Outcome
 

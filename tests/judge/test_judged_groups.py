@@ -7,7 +7,8 @@ import sys
 from judge_bench import HERE, candidate
 
 from kevin_cli import tasks
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.judge import LocalJudge
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.pool import LocalPool
 from kevin_cli.types import Candidate, DeviceKind, Outcome, Target
 

@@ -12,7 +12,8 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from kevin_cli import tasks as task_room
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.judge import LocalJudge
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.pool_devices import local_pool
 from kevin_cli.types import Candidate, DeviceKind, Outcome, Rules, Task, Verdict
 from trainer import generate

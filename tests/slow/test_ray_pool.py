@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from kevin_cli.harness.judge import JudgeSettings
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.pool import SeatedPool
 from kevin_cli.types import Candidate, DeviceKind, Outcome, Task, Verdict
 from trainer import generate, tasks

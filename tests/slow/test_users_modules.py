@@ -19,7 +19,8 @@ import pytest
 
 from kevin_cli.harness.build.build import driver_capability
 from kevin_cli.harness.examine import build_candidate
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.judge import LocalJudge
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.sandbox import Sandbox
 from kevin_cli.package.write import Finished, write
 from kevin_cli.policies.embedded.policy import EmbeddedPolicy

@@ -167,7 +167,7 @@ def _of_class(module: types.ModuleType, source: str, found: type[nn.Module], fil
         init_args=args if plain else (),
         init_keywords=keywords if plain else {},
     )
-    return loaded if plain else replace(loaded, note=_built_note(make()))
+    return loaded if plain else replace(loaded, note=repr(make()))
 
 
 def _of_instance(found: nn.Module, make: Callable[[], nn.Module], file: Path) -> Loaded:
@@ -186,7 +186,7 @@ def _of_instance(found: nn.Module, make: Callable[[], nn.Module], file: Path) ->
         make=make,
         forward=kind.forward,
         draw=None,
-        note=_built_note(found),
+        note=repr(found),
         init_keywords={},
     )
 
@@ -229,11 +229,6 @@ def _with_checkpoint(make: Callable[[], nn.Module], checkpoint: Path) -> Callabl
         return module
 
     return loaded
-
-
-def _built_note(module: nn.Module) -> str:
-    """How an instance is built inside, as far as its own `repr` tells."""
-    return repr(module)
 
 
 def _bound_name(module: types.ModuleType, found: type) -> str:

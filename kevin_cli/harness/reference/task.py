@@ -70,13 +70,7 @@ class Task:
 
     def master(self, slot: int) -> list[torch.Tensor]:
         """The inputs that the slot was given, from our own memory."""
-        contents = self.contents[slot]
-        if contents.kept is not None:
-            return contents.kept
-        tensors = self.plan.fill(contents.fill_seed, slot)
-        for single in contents.changed:
-            _write(tensors, single)
-        return tensors
+        return self._filled(slot, len(self.contents[slot].changed))
 
     def place(self, slot: int, contents: Contents) -> None:
         """A slot gets new contents."""
@@ -89,11 +83,15 @@ class Task:
 
     def seen(self, slot: int) -> list[torch.Tensor]:
         """The inputs that the outputs in the slot belong to: as they were when it was marked, else as they are."""
+        return self._filled(slot, self._marks.get(slot, len(self.contents[slot].changed)))
+
+    def _filled(self, slot: int, num_changes: int) -> list[torch.Tensor]:
+        """The slot's inputs after so many changes; those that are kept have all of them."""
         contents = self.contents[slot]
-        if slot not in self._marks or contents.kept is not None:
-            return self.master(slot)
+        if contents.kept is not None:
+            return contents.kept
         tensors = self.plan.fill(contents.fill_seed, slot)
-        for single in contents.changed[: self._marks[slot]]:
+        for single in contents.changed[:num_changes]:
             _write(tensors, single)
         return tensors
 

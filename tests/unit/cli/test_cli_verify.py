@@ -17,7 +17,8 @@ import pytest
 from cli_samples import Kevin
 
 from kevin_cli.commands.verify import speed_part, weak_check_part
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.judge import LocalJudge
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.package.write import write
 from kevin_cli.tasks import lower, parse_target
 from kevin_cli.types import Candidate, Comparison, DeviceKind, Outcome, Timing, Verdict

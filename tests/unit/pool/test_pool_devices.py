@@ -12,7 +12,7 @@ from pool_samples import candidate, task
 from kevin_cli.errors import MachineError
 from kevin_cli.harness import device
 from kevin_cli.harness.device_lock import lock_name
-from kevin_cli.harness.judge import JudgeSettings
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.pool import LocalSeat
 from kevin_cli.harness.pool_devices import DeviceSeat, local_pool
 from kevin_cli.types import DeviceKind

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from kevin_cli import tasks
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.judge import LocalJudge
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.limits import FOLDER, load, wanted_sizes
 from kevin_cli.harness.reference import ceilings
 from kevin_cli.harness.roofline import Ceilings

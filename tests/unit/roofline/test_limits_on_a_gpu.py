@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from kevin_cli import tasks
-from kevin_cli.harness.judge import JudgeSettings, LocalJudge
+from kevin_cli.harness.judge import LocalJudge
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.harness.limits import FOLDER
 from kevin_cli.harness.reference import ceilings
 from kevin_cli.types import Candidate, DeviceKind, Outcome, Target, Task, TaskReport

@@ -10,7 +10,7 @@ import pytest
 from train_samples import TIME, task
 
 from kevin_cli.errors import TaskError
-from kevin_cli.harness.judge import JudgeSettings
+from kevin_cli.harness.judge_settings import JudgeSettings
 from kevin_cli.types import Candidate, DeviceKind, StageWatch, Task, TaskReport, Verdict
 from trainer import screen as screening
 from trainer.screen import Bar, enlarge, screen
