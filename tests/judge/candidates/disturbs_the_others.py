@@ -1,6 +1,6 @@
-# expect: correct
+# expect: correct, timed_out
 # says: 
-"""Lets threads spin while it is not called, so that the baselines seem slow."""
+"""Lets threads spin while it is not called, so that the baselines seem slow. They hold up its own calls too."""
 
 import threading
 import time
