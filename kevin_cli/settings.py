@@ -79,7 +79,7 @@ class Settings(BaseSettings):
     rules: Rules | None = None
     """`None`: `kernels` with a model trained on Kevin's protocol, `library` otherwise."""
     nans: Nans = Nans.PROPAGATE
-    """Whether NaN and infinities in inputs must come out as the module's."""
+    """Whether NaN in inputs must come out as the module's."""
     sanitize: bool = False
     """Whether compute-sanitizer looks at the kernel that is judged for good (CUDA)."""
     baseline: Literal["fastest", "eager"] = "fastest"

@@ -92,9 +92,7 @@ class Judging:
     rules: Annotated[
         Rules | None, typer.Option(help="kernels: own kernels only. library: cuBLAS and ATen allowed.")
     ] = None
-    nans: Annotated[
-        Nans | None, typer.Option(help="propagate: NaN and infinities come out as the module's. ignore: a note.")
-    ] = None
+    nans: Annotated[Nans | None, typer.Option(help="propagate: NaN comes out as the module's. ignore: a note.")] = None
     sanitize: Annotated[
         bool | None, typer.Option("--sanitize", help="Run the kernel under compute-sanitizer as well (CUDA).")
     ] = None

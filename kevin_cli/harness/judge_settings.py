@@ -46,6 +46,6 @@ class JudgeSettings:
     num_spares: int = 1
     """Workers that are kept warm: more than one when candidates come faster than workers start."""
     nans: Nans = Nans.PROPAGATE
-    """Whether NaN and infinities in inputs must come out as the module's, though the user's inputs have none."""
+    """Whether NaN in inputs must come out as the module's, though the user's inputs have none."""
     sanitize: bool = False
     """Whether compute-sanitizer looks at what is judged for good (`final`), and at what crashed."""

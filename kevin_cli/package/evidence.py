@@ -45,6 +45,7 @@ DESCRIBED = (
 
 NOT_CHECKED = (
     "inputs outside the contract below: the original module runs for them",
+    "infinities in the inputs, where yours have none: right ways to compute differ in what becomes of them",
     "gradients: the kernel is forward-only; in grad mode, when an input or a weight requires a gradient, the original "
     "module runs and autograd sees it alone",
     "other devices, drivers and versions of torch than those named below",
@@ -54,10 +55,10 @@ NOT_CHECKED = (
 )
 
 NOT_SANITIZED = "compute-sanitizer: it was not asked for"
-NANS_CHECKED = "NaN and infinities in the inputs: they come out where the module's do"
+NANS_CHECKED = "NaN in the inputs: it comes out where the module's does"
 NANS_NOT_CHECKED = {
-    Nans.IGNORE: "NaN and infinities in the inputs: the judge was told to ignore them (nans = ignore)",
-    None: "NaN and infinities in the inputs: the module can't be given any, or was not",
+    Nans.IGNORE: "NaN in the inputs: the judge was told to ignore it (nans = ignore)",
+    None: "NaN in the inputs: the module can't be given any, or was not",
 }
 
 

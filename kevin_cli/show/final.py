@@ -88,7 +88,7 @@ def looked_for_lines(verdict: Verdict) -> list[RenderableType]:
     """What the judge was told to leave out or to do beside."""
     lines: list[RenderableType] = []
     if verdict.nans is Nans.IGNORE:
-        lines.append(Text("  NaN and infinities in the inputs: ignored", style="yellow"))
+        lines.append(Text("  NaN in the inputs: ignored", style="yellow"))
     for one in verdict.sanitized:
         lines.append(Text(f"  compute-sanitizer {one.tool}: {one.detail}", style="dim" if one.passed else "yellow"))
     return lines

@@ -155,7 +155,7 @@ class Verdict:
     isolation: Isolation = Isolation.PROCESS
     rules: Rules = Rules.LIBRARY
     nans: Nans | None = None
-    """Whether NaN and infinities in the inputs had to come out as the module's; `None`: the candidate was given none,
+    """Whether NaN in the inputs had to come out as the module's; `None`: the candidate was given none,
     since it did not get that far or the module cannot be given any."""
     reference_precision: str = ""
     """How the float64 reference was had: `float64`, `float64 on cpu`, `float32`."""

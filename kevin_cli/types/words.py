@@ -28,7 +28,7 @@ class Style(StrEnum):
 
 
 class Nans(StrEnum):
-    """What a candidate owes NaN and infinities in its inputs: where the module has them, or nothing."""
+    """What a candidate owes NaN in its inputs: where the module has them, or nothing."""
 
     PROPAGATE = "propagate"
     IGNORE = "ignore"

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from kevin_cli.harness.reference.faults import TaskFault, describe_value
 
 
+class Call(NamedTuple):
+    """Positions and keywords that are surely meant so: not to be guessed at, whatever fits."""
+
+    args: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
 def as_call(given: Any, function: Callable[..., Any], what: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A list or tuple of arguments, a dict of keywords, `[args, keywords]`, or one bare tensor."""
+    """A `Call`, a list or tuple of arguments, a dict of keywords, `[args, keywords]`, or one bare tensor."""
+    if isinstance(given, Call):
+        return given
     if isinstance(given, torch.Tensor):
         return (given,), {}
     if isinstance(given, dict):

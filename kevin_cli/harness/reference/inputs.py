@@ -38,7 +38,7 @@ STRENGTHS: dict[str, tuple[float, ...]] = {
     SPECIAL: (4.0, ONE_NAN),
 }
 STRATA = ("user", *STRENGTHS)
-SPECIAL_VALUES = (math.nan, math.inf, -math.inf, -0.0)
+SPECIAL_VALUES = (math.nan, -0.0, math.nan, -0.0)
 """As many of these as the strength says; those that the domain's sign leaves out are NaN instead."""
 MIN_SPECIAL_ELEMENTS = 64
 SPARSE_SHARE = 0.05
@@ -115,9 +115,8 @@ def _plant_special(tensor: torch.Tensor, domain: Spec, how: Draw, index: int) ->
     """A few values that are no ordinary numbers, at secret places."""
     generator = torch.Generator().manual_seed(how.seed + index)
     values = flat(tensor)
-    any_sign, bounded = domain["kind"] == "real", domain["kind"] == "unit"
-    allowed = [any_sign or math.isnan(x) or (x == math.inf and not bounded) for x in SPECIAL_VALUES]
-    given = [x if allow else math.nan for x, allow in zip(SPECIAL_VALUES, allowed, strict=True)][: int(how.strength)]
+    any_sign = domain["kind"] == "real"
+    given = [x if any_sign else math.nan for x in SPECIAL_VALUES][: int(how.strength)]
     places = torch.randint(0, len(values), (len(given),), generator=generator).to(values.device)
     values[places] = torch.tensor(given, dtype=values.dtype, device=values.device)
 

@@ -77,7 +77,9 @@ class Loaded:
         if not binds(self.forward, (None, *args), keywords):
             raise TaskFault(
                 f"forward takes {signature_text(self.forward)}, {self.drawn_by} gives {describe_call(args, keywords)}",
-                f"make {self.drawn_by} return one value for each argument of forward",
+                "give each argument of forward, by its name or in order: --input 'x=randn(8,1024)'"
+                if self.drawn_by == "--input"
+                else f"make {self.drawn_by} return one value for each argument of forward",
                 "inputs",
             )
         return positional(self.forward, args, keywords)

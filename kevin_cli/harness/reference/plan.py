@@ -4,7 +4,7 @@ A stratum is used with the first strength under which the module runs and its ou
 on the user's own inputs; when there is none, `user` is drawn in its place. Whatever only appears under
 values the author never meant (an overflow to infinity everywhere) says nothing about a candidate.
 
-NaN and infinities spread: a sum over everything has no finite output once its input has a NaN. Where four of
+NaN spreads: a sum over everything has no finite output once its input has a NaN. Where two of
 them leave too little finite, one NaN is planted, and then what it leaves does not matter: a kernel that swallows
 it gives numbers. A module that checks its values on the device is never given any, and one that asserts by itself
 on a GPU gets the user's own inputs only.

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from kevin_cli.harness.reference.calls import invoke
+from kevin_cli.harness.reference.calls import Call, invoke
 from kevin_cli.harness.reference.faults import TaskFault
 from kevin_cli.harness.reference.importing import import_file, read_source
 
@@ -25,8 +25,8 @@ def from_recipes(recipes: Sequence[dict[str, Any]]) -> Draw:
     """Unnamed ones by position, named ones by keyword."""
 
     def draw() -> Any:
-        args = [make(recipe) for recipe in recipes if not recipe["name"]]
-        return args, {recipe["name"]: make(recipe) for recipe in recipes if recipe["name"]}
+        args = tuple(make(recipe) for recipe in recipes if not recipe["name"])
+        return Call(args, {recipe["name"]: make(recipe) for recipe in recipes if recipe["name"]})
 
     return draw
 
@@ -84,7 +84,7 @@ def reaching(
             with torch.no_grad():
                 invoke(whole, args, names)
         except _Reached:
-            return list(caught[0][0]), caught[0][1]
+            return Call(*caught[0])
         finally:
             hook.remove()
         raise TaskFault(

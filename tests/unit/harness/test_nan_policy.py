@@ -1,4 +1,4 @@
-"""NaN and infinities in the inputs: a kernel that swallows them is wrong, unless the user said that it may."""
+"""NaN in the inputs: a kernel that swallows them is wrong, unless the user said that it may."""
 
 import asyncio
 from types import SimpleNamespace
@@ -53,7 +53,7 @@ def test_a_kernel_that_swallows_them_is_wrong_and_the_verdict_says_how():
 def test_where_they_are_ignored_it_is_a_note():
     state = examined(Nans.IGNORE, SWALLOWED)
     assert state.nans is Nans.IGNORE
-    assert state.notes == [f"{NOT_FINITE}: {SWALLOWED['detail']} (on inputs with NaN and infinities)"]
+    assert state.notes == [f"{NOT_FINITE}: {SWALLOWED['detail']} (on inputs with NaN)"]
 
 
 def test_what_touches_other_memory_is_never_ignored():

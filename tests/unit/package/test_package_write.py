@@ -77,8 +77,8 @@ def test_the_evidence_states_baselines_seeds_and_what_was_not_checked(
 @pytest.mark.parametrize(
     ("nans", "part", "words"),
     [
-        (Nans.PROPAGATE, "Checked", "they come out where the module's do"),
-        (Nans.IGNORE, "Not checked", "told to ignore them"),
+        (Nans.PROPAGATE, "Checked", "it comes out where the module's does"),
+        (Nans.IGNORE, "Not checked", "told to ignore it"),
         (None, "Not checked", "can't be given any"),
     ],
 )
@@ -87,7 +87,7 @@ def test_the_evidence_says_what_became_of_nan(
 ) -> None:
     package = write(task, candidate_of(PYTHON_KERNEL), replace(verdict, nans=nans), report, tmp_path)
     sections = (package / "VERIFICATION.md").read_text().split("\n## ")
-    (said,) = [section for section in sections if "NaN and infinities" in section]
+    (said,) = [section for section in sections if "NaN in the inputs" in section]
     assert said.startswith(part)
     assert words in said
 

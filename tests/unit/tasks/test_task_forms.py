@@ -133,6 +133,15 @@ def test_inputs_from_the_command_line_go_by_position_and_by_name(file: Path) -> 
     assert task.keyword_names == ("scale",)
 
 
+@pytest.mark.parametrize("recipes", [["x=randn(2,8)", "scael=0.5"], ["randn(2,8)", "x=randn(2,8)"], ["scale=0.5"]])
+def test_names_that_forward_does_not_have_are_refused_and_it_is_said_what_it_takes(
+    file: Path, recipes: list[str]
+) -> None:
+    with pytest.raises(TaskFault, match=r"forward takes \(x.*, --input gives") as fault:
+        task_of(f"{file}:make_norm()", Given(recipes=recipes))
+    assert "--input 'x=randn(8,1024)'" in fault.value.hint
+
+
 def test_inputs_from_another_file(file: Path, tmp_path: Path) -> None:
     other = tmp_path / "shapes.py"
     other.write_text("import torch\ndef make():\n    return [torch.rand(3, 8)]\n")
