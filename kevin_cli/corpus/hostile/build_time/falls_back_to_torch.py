@@ -1,7 +1,7 @@
-# expect: build_failed
-# says: does not compile
+# expect: correct
+# says: none of its own kernels ran
 # task: scale_relu
-"""Does not compile, and answers through torch as if it had."""
+"""Does not compile, and answers through torch as if it had: right, and never credited to a kernel."""
 
 import torch
 from torch import nn
