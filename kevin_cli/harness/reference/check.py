@@ -43,7 +43,7 @@ class Answer:
     high: HighPrecision
     inputs: Sequence[torch.Tensor]
     reached: Sequence[torch.Tensor] = ()
-    """For each output, which elements a NaN in the inputs has to reach; empty when there is none."""
+    """For each output, which elements a NaN that was planted has to reach; empty when none was."""
 
     def excused(self, given: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """The candidate's outputs, without what is no fault where NaN is about."""
@@ -62,9 +62,13 @@ class Checker:
         """How the high-precision reference was had, last time."""
         self._levels: tuple[Levels, ...] = ()
         self._returns_factors: bool | None = None
+        self._has_own_nan = True
+        """Whether the user's own inputs have NaN: then it is a value like others, and nothing is excused."""
 
-    def learn_levels(self, inputs: Sequence[torch.Tensor]) -> None:
-        """Find out what shorter numbers leave in the outputs; a module that does not bear them keeps the usual."""
+    def learn(self, inputs: Sequence[torch.Tensor]) -> None:
+        """From the user's own inputs: whether they have NaN, and what shorter numbers leave in the outputs; a module
+        that does not bear them keeps the usual."""
+        self._has_own_nan = has_nan(inputs)
         with contextlib.suppress(TaskFault):
             self._levels = measure_levels(self._subject, inputs, self._reference.run(inputs).outputs)
 
@@ -72,7 +76,8 @@ class Checker:
         own = self._subject.run(inputs)
         high = self._reference.run(inputs)
         self.how = high.how
-        return Answer(own, high, inputs, reach(self._subject, inputs) if has_nan(inputs) else ())
+        is_planted = not self._has_own_nan and has_nan(inputs)
+        return Answer(own, high, inputs, reach(self._subject, inputs) if is_planted else ())
 
     def compare(self, given: Sequence[torch.Tensor], answer: Answer) -> list[Compared]:
         """One result for each output."""

@@ -122,7 +122,7 @@ class Session:
     def calibrate(self, seed: int) -> Json:
         """Show null candidates to the comparison; say what this task cannot tell."""
         task = self.task
-        task.checker.learn_levels(task.plan.draw(task.plan.how(seed, "user")))
+        task.checker.learn(task.plan.draw(task.plan.how(seed, "user")))
         shown = show_nulls(task.subject, task.checker, task.plan, seed)
         weak = [f"{name} would pass" for name in shown.weak]
         if is_random(task, seed):

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from kevin_cli.harness.reference import check
 from kevin_cli.harness.reference.nan_reach import excuse, reach
 
 NAN = float("nan")
@@ -65,3 +66,16 @@ def test_an_index_is_judged_where_it_depends_on_it(x: torch.Tensor) -> None:
     own, given = torch.tensor([3, 2, 3]), torch.tensor([3, 3, 3])
     reached = reached_by(lambda x: [x.argmax(0)], x)
     assert excuse(given, own, reached).tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize(("users", "num_excused"), [(NAN, 0), (0.0, 1)], ids=["NaN", "numbers"])
+def test_only_a_nan_that_was_planted_excuses_anything(
+    x: torch.Tensor, monkeypatch: pytest.MonkeyPatch, users: float, num_excused: int
+) -> None:
+    subject = SimpleNamespace(run=lambda inputs: causal(*inputs))
+    exact = SimpleNamespace(how="", run=lambda inputs: SimpleNamespace(how="", outputs=causal(*inputs)))
+    monkeypatch.setattr(check, "Reference64", lambda subject: exact)
+    monkeypatch.setattr(check, "measure_levels", lambda *_: ())
+    checker = check.Checker(subject)
+    checker.learn([torch.full((4, 3), users)])
+    assert len(checker.answer([x]).reached) == num_excused
